@@ -10,6 +10,11 @@ from msshift_bench.baselines.systems.finding import find_systems
 from msshift_bench.baselines.systems.plan import Plan, make
 from msshift_bench.baselines.systems.recipe import RecipeFile, recipe_files
 from msshift_bench.baselines.systems.system import Run, System
+from msshift_bench.baselines.training.texts import (
+    ValidationCandidates,
+    training_pairs,
+    validation_candidates,
+)
 
 __all__ = [
     "Experiment",
@@ -17,6 +22,7 @@ __all__ = [
     "RecipeFile",
     "Run",
     "System",
+    "ValidationCandidates",
     "evaluate",
     "find_systems",
     "make",
@@ -24,4 +30,6 @@ __all__ = [
     "pretrain_encoder",
     "recipe_files",
     "run_leakage_experiment",
+    "training_pairs",
+    "validation_candidates",
 ]

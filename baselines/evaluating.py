@@ -1,36 +1,42 @@
-"""Evaluating a model in memory: from a user's object to the report, in one call."""
+"""Evaluating a model in memory: from an object to its result, in one call."""
 
 from __future__ import annotations
 
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from msshift_bench.baselines.in_memory import (
-    FactorySystem,
-    ModelSystem,
-    find_searcher,
-    model_needs,
-    search_by,
-    unused_prompts,
-    unwrap,
-)
+from msshift_bench.baselines.adapters import accepted, find_searcher, model_needs, user_code
+from msshift_bench.baselines.opening import FactorySystem, ModelSystem, unused_prompts, unwrap
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.plan import Plan, make
-from msshift_bench.baselines.systems.sidecars import read_json
+from msshift_bench.baselines.systems.plan import Plan, check_machine, make, rank_in_memory
+from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.checked import as_json
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
-from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Note, Result, Settings, SettingsSource, evaluate_run_sets
-from msshift_bench.plumbing import in_line, progress_bars, shown_log
-from msshift_bench.runs import sidecar_path
-from msshift_bench.shifts import DATASET_NAME, ShiftNames, several, shift_names
+from msshift_bench.encoders import OF_LOADING, ModelSettings
+from msshift_bench.errors import UsageError, quoted
+from msshift_bench.evaluation import (
+    Note,
+    Opened,
+    OpenedRun,
+    OpenedRunSet,
+    Result,
+    Settings,
+    SettingsSource,
+    apply_checks,
+    evaluate_run_sets,
+    open_run_sets,
+    test_set_of_shift,
+)
+from msshift_bench.plumbing import progress_bars, shown_log
+from msshift_bench.runs import FOR_ALL, Model, RunSource
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, in_order, several, shift_names
 
 
 class Options(TypedDict, total=False):
@@ -44,6 +50,15 @@ class Options(TypedDict, total=False):
         device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
             it stays where it is.
         candidates: of a MultiVectorEncoder: ``all``, or ``bm25:1000`` to rerank BM25's first.
+        similarity: of one vector per text: ``dot`` or ``cosine``.
+        query_prompt: of a model of sentence-transformers, as all that follow, and as in
+            `ModelSettings`: the text before each query, or the name of a prompt of the model.
+        document_prompt: the text before each passage, or the name of a prompt.
+        truncate_dim: keep this number of dimensions.
+        dtype: ``float32``, ``float16`` or ``bfloat16``, in a copy of the model.
+        normalize: whether vectors are scaled to length 1.
+        query_length: most tokens of a query.
+        passage_length: most tokens of a passage.
         index: of vectors: an index of faiss; search is exact without it.
         index_parameters: what the index is set to.
         storage: of vectors: ``float16`` for half the bytes.
@@ -54,6 +69,14 @@ class Options(TypedDict, total=False):
     batch_size: int
     device: str | None
     candidates: str | None
+    similarity: Literal["dot", "cosine"] | None
+    query_prompt: str | None
+    document_prompt: str | None
+    truncate_dim: int | None
+    dtype: Literal["float32", "float16", "bfloat16"] | None
+    normalize: bool
+    query_length: int | None
+    passage_length: int | None
     index: str | None
     index_parameters: str | None
     storage: Literal["float16"] | None
@@ -85,7 +108,8 @@ def evaluate(
             object with ``search(queries, k)``, which takes a list of texts and gives for each a
             mapping of doc_id to score, or a list of such pairs; or one with ``encode_query(texts)``
             and ``encode_document(texts)``, which give an array of shape (texts, dimensions), to be
-            compared by dot product. A factory is a function or class that takes a held-out group,
+            compared by dot product; or of another kind in `ADAPTERS`, such as a pipeline of
+            PyTerrier. A factory is a function or class that takes a held-out group,
             e.g. ``"short"``, and returns a model; it gets ``seed`` and ``shift`` by name, too, if
             it takes them.
         shift: one shift or several; all of the data set, if empty.
@@ -96,7 +120,8 @@ def evaluate(
         seeds: for a factory that takes ``seed``: one replicate per seed. Those that `runs` holds
             already count, too.
         runs: a folder to keep run files in, as `make` writes them: what is complete there
-            is not made again, what was interrupted goes on. Without it, they are not kept.
+            is not made again, what was interrupted goes on. Without it, rankings are scored in
+            memory, and no run file is written.
         parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
             other parameters is refused.
         measures: names as ir_measures spells them, in a sequence or in one text; or `Settings`,
@@ -104,7 +129,7 @@ def evaluate(
         **options: how the model is searched, and ``progress=False`` to show nothing; see `Options`.
 
     Returns:
-        What `evaluate_run_sets` returns for the run files.
+        The result of `evaluate_run_sets` for these rankings.
 
     Raises:
         UsageError: if `model` is neither a model nor a factory, gives what it must not, or a run in
@@ -113,6 +138,7 @@ def evaluate(
         NotFoundError: if there is no such data set or collection.
         MissingExtraError: if the search needs a library that is not installed.
         DataError: if the model gives doc_ids that the collection lacks, or what is no number.
+        RunError: if two models of a factory give the same rankings.
 
     Examples:
         >>> class FirstPassage:
@@ -125,9 +151,9 @@ def evaluate(
     chosen, given_seeds, seeds = Settings.of(measures), seeds, several(seeds)
     dataset = open_dataset(data)
     source = open_source(dataset, collection)
-    shifts = shift_names(shift) or list(dataset.manifest.shifts)
+    shifts = shift_names(shift, known=dataset.shifts) or list(dataset.manifest.shifts)
     search: dict[str, Any] = {"depth": 1000, "batch_size": 64, **options}
-    shown, device = search.pop("progress", True), search.pop("device", None)
+    shown = search.pop("progress", True)
     given = as_json(parameters or {}, "parameters")
     model = unwrap(model)
     known = find_searcher(model)
@@ -135,21 +161,25 @@ def evaluate(
         raise UsageError(
             f"seeds are {given_seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)"
         )
-    name = name or _name_of(model)
-    system_of = partial(_system_of, name=name, search=search, given=given, device=device)
-    system: System
-    if known is not None:
-        if seeds:
-            raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        system = system_of(model, keeps=True)
-    else:
-        call = _checked_factory(model, name, seeds, shifts)
-        fields = {key: value for key, value in search.items() if value is not None}
-        system = FactorySystem(
-            make=call, system_of=system_of, label=name, search=fields, given=given
+    label = str(getattr(model, "__name__", type(model).__name__ if known else ""))
+    name = name or (label if label.isidentifier() else "model")
+    system_of = partial(_system_of, name=name, search=search, given=given)
+    if known is None:
+        system: System = FactorySystem(
+            make=_checked_factory(model, name, seeds, shifts),
+            system_of=system_of,
+            label=name,
+            search={k: v for k, v in search.items() if v is not None and k != "device"},
+            given=given,
         )
+    elif seeds:
+        raise UsageError("seeds are for a factory that makes a model for each; this is a model")
+    else:
+        system = system_of(model, *known, keeps=True)
     place = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
-    with place as folder, _shown(shown):
+    bars = progress_bars() if shown else nullcontext()
+    log = shown_log("baselines.systems") if shown else nullcontext()
+    with place as folder, bars, log:
         out = Path(folder).expanduser()
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
         plan = Plan(
@@ -158,66 +188,84 @@ def evaluate(
             collection=source,
             out=out,
             data=dataset,
-            seeds=seeds,
+            seeds=sorted(set(seeds)),
+            exclude=chosen.exclude,
             elsewhere="runs= or name=",
         )
-        files = make(plan)
-        sidecars = [read_json(sidecar_path(file)) for file in files]
-        _check_different(name, sidecars)
-        with in_line("evaluating"):
-            result = evaluate_run_sets([out / name], dataset, shifts, chosen)
-        if runs is None:
-            result = _without_folder(result, f"{out}/")
-        doubts = list(_doubts(name, sidecars, known is not None))
-        of_library = known is not None and known[0] in neural_systems()
-        if of_library and (idle := unused_prompts(model)):
-            doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
+        files = [] if runs is None else make(plan)
+        opened = (
+            open_run_sets(out / name, dataset, shifts, chosen.run_format)
+            if files
+            else _open_in_memory(plan, name, dataset)
+        )
+        result = evaluate_run_sets(opened, settings=chosen)
+        if not files:  # the facts of runs in memory are complete only now
+            apply_checks("opened", opened, chosen)
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
-        if kept and not given and "weights_sha256" not in system.parameters():
-            doubts.append(
-                f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
-                "again, and nothing tells whether this model made them: name what decides it in "
-                "parameters"
-            )
+    doubts = list(_doubts(name, result, known is not None))
+    if isinstance(system, ModelSystem) and system.kind in neural_systems():
+        idle = ", ".join(unused_prompts(system.model))
+        doubts += [f"{name}: its prompts {idle} stand before no text"] if idle else []
+    if kept and not given and "weights_sha256" not in system.parameters():
+        doubts.append(
+            f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
+            "again, and nothing tells whether this model made them: name what decides it in "
+            "parameters"
+        )
     return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in doubts)])
 
 
-def _name_of(model: object) -> str:
-    name = getattr(model, "__name__", type(model).__name__ if find_searcher(model) else "")
-    return name if name.isidentifier() else "model"
+def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> Opened:
+    """Open the runs of a plan, each to be ranked when it is scored; no file is written."""
+    runs: dict[str, dict[Model, OpenedRun]] = {}
+    for run in plan.runs():
+        check_machine(run)
+        place, facts = str(run.path.relative_to(plan.out)), dict(run.identity)
+        source = RunSource(place, partial(rank_in_memory, run, place, facts))
+        model = run.held_out or FOR_ALL, getattr(run.system, "seed", None)
+        runs.setdefault(run.shift.name, {})[model] = OpenedRun(source, facts=facts)
+    seeds = tuple(plan.seeds or [None]) if plan.system.per_group else ()
+    run_sets = [
+        OpenedRunSet(name, test_set_of_shift(shift, dataset), runs[shift.name], shift, seeds=seeds)
+        for shift in map(get_shift, in_order(runs))
+    ]
+    return Opened(run_sets, dataset.info, dataset)
 
 
 def _system_of(
     model: Any,
+    kind: str,
+    searcher: type[Searcher],
     *,
     name: str,
     search: Mapping[str, object],
     given: dict[str, object],
-    device: str | None,
     keeps: bool = False,
 ) -> ModelSystem:
-    """Return the system of a model, once it is on its device."""
-    known = find_searcher(model)
-    assert known is not None
-    kind, searcher = known
-    chosen = search_by(searcher, kind, search)
-    if device is not None:
-        if kind not in neural_systems():
-            raise UsageError(
-                "device is for models of sentence-transformers; move this model yourself"
-            )
-        try:
-            model.to(device)
-        except (AssertionError, RuntimeError) as error:
-            why = str(error).partition("\n")[0]
-            raise UsageError(
-                f"device is {device!r}, which torch cannot use here: {why}; give another one, e.g. "
-                '"cpu", or leave it out'
-            ) from error
+    """Return the system of a model, with the settings that are given.
+
+    Raises:
+        UsageError: if the model or its search does not have one of the options.
+    """
+    of_library = neural_systems().get(kind)
+    values = {key: value for key, value in search.items() if value is not None}
+    of_settings = ModelSettings.model_fields.keys() - searcher.model_fields.keys()
+    of_model = {key: values.pop(key) for key in list(values) if key in of_settings}
+    chosen = searcher.with_defaults(values, f"the search with {kind}")
+    settings = {}
+    for key in (key for key in OF_LOADING if key in of_model) if of_library else of_model:
+        what = (
+            "models in folders or on the Hub" if of_library else "models of sentence-transformers"
+        )
+        raise UsageError(f"{key} is for {what}; apply it to this model yourself")
+    if of_library:
+        asked = ModelSettings.of(of_model, of_library, name)
+        model, settings = asked.set_up(model, copies=True), asked.parameters()
     return ModelSystem(
         kind=kind,
         model=model,
         search=chosen,
+        settings=settings,
         label=name,
         origin=type(model).__name__,
         given=given,
@@ -243,11 +291,11 @@ def _checked_factory(
         raise UsageError(
             f"this {type(factory).__name__} is a model of torch, and gives texts neither vectors "
             "nor scores: save it with its tokenizer, and load that folder as a SentenceTransformer "
-            f"or another model that ranks; {model_needs(factory)}"
+            "or another model that ranks"
         )
     if not callable(factory):
         raise UsageError(
-            f"{factory!r} is neither a model nor a factory that takes a held-out group; "
+            f"{quoted(factory)} is neither a model nor a factory that takes a held-out group; "
             + model_needs(factory)
         )
     try:
@@ -257,12 +305,7 @@ def _checked_factory(
             f"{name} is a factory that does not name what it takes; give a function, e.g. "
             "lambda held_out: models[held_out]"
         ) from error
-    takes = {
-        key
-        for key in ("seed", "shift")
-        for parameter in signature.parameters.values()
-        if parameter.name == key or parameter.kind is parameter.VAR_KEYWORD
-    }
+    takes = accepted(factory, seed=None, shift=None)
     if seeds and "seed" not in takes:
         raise UsageError(f"{name}{signature} takes no seed, so there are no replicates of it")
     if len(shifts) > 1 and "shift" not in takes:
@@ -272,8 +315,7 @@ def _checked_factory(
         )
 
     def named(shift: str, seed: int | None) -> dict[str, object]:
-        values: dict[str, object] = {"shift": shift} if "shift" in takes else {}
-        return values if seed is None else {**values, "seed": seed}
+        return accepted(factory, shift=shift, **({} if seed is None else {"seed": seed}))
 
     try:
         signature.bind("a group", **named(shifts[0], next(iter(seeds), None)))
@@ -281,59 +323,22 @@ def _checked_factory(
         raise UsageError(
             f"{name}{signature} cannot be called as a factory, with a held-out group"
             f"{' and a seed' if seeds else ''}: {error}. If it takes seed, give seeds; if it "
-            "searches, give an object with the method search(queries, k); if it is the class of a "
-            "model, give an instance"
+            "searches, call its first parameter queries; if it is the class of a model, give an "
+            "instance"
         ) from error
 
     def call(run: Run, seed: int | None) -> object:
-        return factory(run.held_out, **named(run.shift.name, seed))
+        with user_code(factory, name):
+            return factory(run.held_out, **named(run.shift.name, seed))
 
     return call
 
 
-@contextmanager
-def _shown(progress: bool) -> Iterator[None]:
-    """Show the progress of what is done inside on stderr, if it is to be shown."""
-    if progress:
-        with progress_bars(), shown_log("baselines.systems"):
-            yield
-    else:
-        yield
-
-
-def _check_different(name: str, sidecars: Sequence[Mapping[str, Any]]) -> None:
-    """Check that no two models of a factory gave the same run.
-
-    Raises:
-        UsageError: naming the groups that they hold out.
-    """
-    made: dict[str, str] = {}
-    for sidecar in sidecars:
-        digest, group = sidecar["run_sha256"], sidecar["held_out"]
-        if group is not None and made.setdefault(digest, group) != group:
-            raise UsageError(
-                f"the models that {name} made for {made[digest]!r} and {group!r} rank alike, to "
-                "the byte; if they are one model, evaluate that in place of the factory"
-            )
-
-
-def _doubts(name: str, sidecars: Sequence[Mapping[str, Any]], is_one: bool) -> Iterator[str]:
+def _doubts(name: str, result: Result, is_one: bool) -> Iterator[str]:
     """Yield what readers of the figures must know of the model."""
     if is_one:
         yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
-    for candidates in dict.fromkeys(sidecar.get("candidates", "") for sidecar in sidecars):
+    runs = (run for part in result.scores for run in part.runs.values())
+    for candidates in dict.fromkeys(run.sidecar.candidates for run in runs):
         if candidates.startswith("reranks"):
             yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
-
-
-def _without_folder(result: Result, folder: str) -> Result:
-    """Return a result whose run files are named without the folder that they were in."""
-    scores = []
-    for part in result.scores:
-        runs = {}
-        for model, run in part.runs.items():
-            name = run.report.name.replace(folder, "")
-            runs[model] = replace(run, report=replace(run.report, name=name))
-        scores.append(replace(part, runs=runs))
-    notes = [note._replace(text=note.text.replace(folder, "")) for note in result.notes]
-    return replace(result, scores=scores, notes=notes)

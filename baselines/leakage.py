@@ -7,13 +7,13 @@ away. Scores are kept, so that a killed experiment goes on and ends in the same 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from msshift_bench.data import (
     sha256_of,
 )
 from msshift_bench.dataset_builders.negatives import sample_negatives
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError, check_name
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     CANDIDATES_NAME,
@@ -55,6 +55,8 @@ from msshift_bench.plumbing import (
     counted,
     hold_unfinished,
     report_progress,
+    sha256_of_parts,
+    values_by_key,
     write_json,
     write_parquet,
 )
@@ -233,15 +235,12 @@ def _material_digest(
     sets: Mapping[tuple[str, int], Iterable[LearntPair]],
 ) -> str:
     """Return the digest of what is trained on and scored, wherever it was read from."""
-    digest = hashlib.sha256()
-    for topic in topics:
-        relevant = sorted(topic.relevant.items())
-        digest.update(repr((topic.query_id, topic.text, relevant, topic.doc_ids)).encode())
-    for text in texts:
-        digest.update(repr(text).encode())
-    for key in sorted(sets):
-        digest.update(repr((key, *sets[key])).encode())
-    return digest.hexdigest()
+    parts = chain(
+        ((t.query_id, t.text, sorted(t.relevant.items()), t.doc_ids) for t in topics),
+        texts,
+        ((key, *sets[key]) for key in sorted(sets)),
+    )
+    return sha256_of_parts(repr(part).encode() for part in parts)
 
 
 def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:
@@ -309,8 +308,7 @@ def _topic_pairs(
     """Return two pairs of each topic, and the passages among them that are judged not relevant."""
     pairs, known = [], set()
     for row, drawn in _with_others(bm25, topics, 2, depth):
-        grades = judged[row.query_id]
-        doc_ids = sorted(doc_id for doc_id, grade in grades.items() if grade < 1)
+        doc_ids = sorted(doc_id for doc_id, grade in judged[row.query_id].items() if grade < 1)
         held = bm25.ids.held(doc_ids)
         known |= {(row.query_id, doc_id) for doc_id in held}
         relevant = row.relevant_doc_ids
@@ -326,15 +324,15 @@ def _topic_pairs(
 def _scored_topics(
     bm25: Bm25, topics: Sequence[Row], leaks: Iterable[LearntPair], depth: int
 ) -> tuple[RerankedTopic, ...]:
-    leaked: dict[str, set[str]] = {}
-    for pair in leaks:
-        leaked.setdefault(pair.topic, set()).update((pair.relevant, pair.other))
+    leaked = values_by_key(
+        (pair.topic, doc) for pair in leaks for doc in (pair.relevant, pair.other)
+    )
     found = []
     for row, ranking in zip(
         topics, bm25.search((row.text for row in topics), depth=depth), strict=True
     ):
         first = tuple(ranking)
-        behind = sorted(leaked.get(row.query_id, set()) - set(first))
+        behind = sorted(set(leaked.get(row.query_id, ())) - set(first))
         found.append(
             RerankedTopic(
                 row.query_id, row.text, row.relevant, (*first, *behind), len(first), depth
@@ -366,8 +364,7 @@ def run_leakage_experiment(
     """
     folder, kinds = Path(out), neural_systems()
     for system in experiment.systems:
-        if system not in kinds:
-            raise UnknownNameError("system", system, kinds)
+        check_name("system", system, kinds)
     recipes = {
         system: _recipe(system, experiment.recipe, experiment.epochs)
         for system in experiment.systems
@@ -472,8 +469,7 @@ class _Run:
                 f"{self.scores.parent}, and run the command again"
             )
         values = np.asarray(table["score"], np.float64)
-        ends = np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1]
-        return np.split(values, ends)
+        return np.split(values, np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1])
 
     def make(self, recipe: Neural, material: Material, collection: Collection) -> None:
         """Train and score, going on from what a killed process left."""
@@ -551,8 +547,7 @@ def _write_set(path: Path, columns: dict[str, list[str]]) -> GivenTriples:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_parquet(path, pa.table(columns))
-    rows = len(columns["query_id"])
-    triples = TripleStream((path,), rows)
+    triples = TripleStream((path,), len(columns["query_id"]))
     return GivenTriples(path.stem, triples.digest(), path.parent, lambda: triples)
 
 

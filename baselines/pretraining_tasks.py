@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.systems.recipe import RANDOM, RandomEncoder, Table, TrainingSettings
-from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.baselines.systems.recipe import RANDOM, RandomEncoder, TrainingSettings
+from msshift_bench.encoders import load_weights
 from msshift_bench.errors import DataError
 from msshift_bench.libraries import torch, transformers
-from msshift_bench.plumbing import batches, report_progress
+from msshift_bench.plumbing import batches, counted_parts
+from msshift_bench.settings import Table
 
 
 class MaskedWords(Table):
@@ -166,12 +167,9 @@ class PassagePieces:
     def __init__(self, texts: Iterable[str], tokenizer: Any, length: int, total: int) -> None:
         most = length - 2
         rows: list[Pieces] = []
-        done = 0
-        for some in batches(texts, _TOGETHER):
+        for some in counted_parts(batches(texts, _TOGETHER), "tokenize", total):
             encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
             rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
-            done += len(some)
-            report_progress("tokenize", done, total)
         if not rows:
             raise DataError("no passage of the collection has a word to learn from")
         self._pieces: Pieces = np.concatenate(rows)
@@ -186,8 +184,7 @@ class PassagePieces:
         return len(self._ends)
 
     def __getitem__(self, row: int) -> Pieces:
-        end = int(self._ends[row])
-        return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
+        return self._pieces[int(self._ends[row - 1]) if row else 0 : int(self._ends[row])]
 
 
 class MaskedPassages:
@@ -262,8 +259,7 @@ class MaskedPassages:
         batch.update(self._padded("masked", rows))
         if task.pairs:
             # BERT's token types: 0 up to the special token between the texts, 1 after it.
-            width = batch["masked_ids"].shape[1]
-            second = np.arange(width) > np.array(firsts)[:, None] + 1
+            second = np.arange(batch["masked_ids"].shape[1]) > np.array(firsts)[:, None] + 1
             batch["masked_types"] = (
                 torch.from_numpy(second.astype(np.int64)) * batch["masked_attention"]
             )
@@ -393,8 +389,7 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
                 loss = loss + recipe.late_head.weight * name(late)
             return loss
 
-    with only_safetensors(folder):
-        learner = Learner.from_pretrained(folder, **SAFETENSORS)
+    learner = load_weights(Learner, folder)
     config = learner.config
     if recipe.masked_words is not None and recipe.masked_words.pairs:
         torch.manual_seed(recipe.seed)

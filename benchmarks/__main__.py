@@ -23,7 +23,8 @@ CASES = {
 
 SCRIPTS = (
     "coverage_simulation", "damaged_streams", "faults", "full", "fuzz_runs", "killed_systems",
-    "leaderboard_page", "leakage_tiers", "link_simulation", "star_simulation",
+    "leaderboard_page", "leakage_tiers", "lead_simulation", "link_simulation", "pylate", "encoding",
+    "star_simulation",
 )  # fmt: skip
 """Measurements of another kind, and scripts that look for lost or wrong files."""
 

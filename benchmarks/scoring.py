@@ -104,7 +104,7 @@ def write_shift(folder: Path, sizes: Sizes) -> None:
 
     tests = rows("test", TOPICS)
     rows_of = {"train": rows("train", dict.fromkeys(TOPICS, 1)), "validation": (), "test": tests}
-    cut = Cut(Grouping("topics", {}, "generated", {}), cut_table(rows_of), tuple(rows_of))
+    cut = Cut(Grouping("topics", {}, "generated", {}), cut_table(rows_of))
     collection = {"name": "generated", "text": "raw"}
     write_dataset(
         folder / "msshift", [cut], edition="rebuilt", collection=collection, parameters={}

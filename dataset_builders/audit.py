@@ -28,11 +28,11 @@ from msshift_bench.dataset_builders.release import (
     training_rows,
 )
 from msshift_bench.dataset_builders.write import amend_dataset
-from msshift_bench.encoders import OWN, TERMS
+from msshift_bench.encoders import OWN, TERMS, EncoderSpec
 from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.output import Account, Table, report_head
-from msshift_bench.plumbing import in_line
+from msshift_bench.plumbing import in_line, values_by_key
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
@@ -183,20 +183,19 @@ def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
     short, long = groups["length"]
     dev = ids[short] | ids[long]
     others = {query_id for s in sets if s.shift != "length" for query_id in s.queries}
-    facts: dict[str, set[tuple[str, tuple[tuple[str, int], ...] | None]]] = {}
-    for test_set in sets:
-        for query_id, text in test_set.queries.items():
-            judged = test_set.relevant.get(query_id)
-            relevant = None if judged is None else tuple(judged.items())
-            facts.setdefault(query_id, set()).add((text, relevant))
+    versions = values_by_key(
+        (query_id, (text, s.relevant.get(query_id)))
+        for s in sets
+        for query_id, text in s.queries.items()
+    )
     shared = {
         f"in both {a} and {b}": len(ids[a] & ids[b]) for a, b in combinations(groups["wh-words"], 2)
     }
     return {
         "with qrels and no text, in all sets": sum(len(s.orphans) for s in sets),
-        "different queries in all sets": len(facts),
+        "different queries in all sets": len(versions),
         "with another text or other relevant passages in another set": sum(
-            len(versions) > 1 for versions in facts.values()
+            any(version != first for version in others) for first, *others in versions.values()
         ),
         "in two topics": sum(len(ids[a] & ids[b]) for a, b in combinations(groups["topics"], 2)),
         **shared,
@@ -263,7 +262,7 @@ def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
 def add_split_leakage(
     data: Dataset | str | Path,
     *,
-    encoder: str = TERMS,
+    encoder: str | EncoderSpec = TERMS,
     pooling: str = OWN,
     threshold: float | None = None,
 ) -> Manifest:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection, Manifest, open_collection
+from msshift_bench.data import Collection, Manifest, note_source, open_collection
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
     Cut,
@@ -31,7 +31,7 @@ from msshift_bench.dataset_builders.cut import (
     sample_validation,
     shrink,
 )
-from msshift_bench.dataset_builders.groups import shift_of_rule
+from msshift_bench.dataset_builders.groups import Labels, shift_of_rule
 from msshift_bench.dataset_builders.provenance import MS_SHIFT, decide_licence
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.write import check_dataset_target, write_dataset
@@ -45,7 +45,8 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.plumbing import check_folder, counted, numbered_lines
+from msshift_bench.exclusions import Exclusions, ExclusionsSource
+from msshift_bench.plumbing import check_folder, counted, numbered_lines, values_by_key
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.search import warn_of_single_words
 from msshift_bench.shifts import (
@@ -56,6 +57,7 @@ from msshift_bench.shifts import (
     Shift,
     ShiftNames,
     get_shift,
+    known_shifts,
     several,
     shift_names,
 )
@@ -89,6 +91,7 @@ def build_dataset(
     texts: bool = True,
     licence: str | None = None,
     overwrite: bool = False,
+    exclude: ExclusionsSource = None,
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
 
@@ -102,20 +105,26 @@ def build_dataset(
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
             and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
             ``restrain``, all sizes of which share them, those of `zhan.resample_training`:
-            ``test_sets`` is needed.
+            ``test_sets`` is needed. A name with the option ``labels``, a file that `Labels.read`
+            takes, is a shift of these labels.
         samples: how many queries are sampled for each purpose.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
+        exclude: passages that must not count for a query, in judgements, triples, and runs for the
+            data set: ``own-id``, the passage with the query's own id, or a file of lines
+            ``query_id doc_id``. The manifest records it. A query of which every relevant passage
+            is excluded is left out.
 
     Returns:
         The manifest of what was written.
 
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
-        UsageError: for no shift or one that cannot be built, a size below 1, a group that has
+        UsageError: for ``own-id`` where most passages with the id of a query are not this query;
+            for no shift or one that cannot be built, a size below 1, a group that has
             fewer training queries than are requested, test queries that no shift takes, a folder
             that must not be replaced, or a licence other than the collection's own.
         NotFoundError: if there is no file of test queries.
@@ -131,23 +140,21 @@ def build_dataset(
         >>> len(load_dataset("built", "length-short", split="train"))
         135
     """
-    options = options or {}
-    building = [get_shift(name) for name in shift_names(shifts)]
+    options, labels = _with_labels(options or {})
+    known = known_shifts([part.shift.name for part in labels.values()])
+    building = [get_shift(name) for name in shift_names(shifts, known=known)]
     if not building:
         raise UsageError(f"no shift is named; there are {', '.join(LISTED_SHIFTS)}")
     chosen = [shift for shift in building if not shift.by_size]
-    sizes: dict[str, list[object]] = {}
-    for shift in building:
-        if shift.by_size:
-            sizes.setdefault(shift.family, []).append(shift.train_size)
+    sizes = values_by_key((shift.family, shift.train_size) for shift in building if shift.by_size)
     if unused := [n for n in options if n not in (*sizes, *(shift.name for shift in chosen))]:
         for name in unused:
-            family = (SIZED.get(name) or get_shift(name)).family
+            family = (SIZED.get(name) or get_shift(name, known)).family
             if family in sizes:
                 raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     for name, values in options.items():
-        if rule := values.get("rule"):
+        if (rule := values.get("rule")) and name not in labels:
             shift_of_rule(name, str(rule))  # Here, and not after hours of other shifts.
     for name in sizes:
         if not options.get(name, {}).get("test_sets"):
@@ -158,7 +165,10 @@ def build_dataset(
     names = [shift.name for shift in building]
     check_dataset_target(Path(folder), names, collection=collection.name, overwrite=overwrite)
     decided = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
-    table = queries_table(collection)
+    exclusions = Exclusions.of(exclude)
+    if exclusions:
+        exclusions.check(collection.queries, collection.passages(), collection.name)
+    table = queries_table(collection, exclusions)
     queries = ids_and_texts(table)
     warn_of_single_words(queries.values())
     given = _given_tests(samples, chosen, collection, queries)
@@ -168,14 +178,19 @@ def build_dataset(
     common = {"collection": collection, "seed": seed, "set_aside": validation | given}
     cuts = []
     for shift in chosen:
-        grouping = _group(shift, options.get(shift.name, {}), common, chosen, queries)
+        apart, tests = validation, given if given and shift.takes_tests else None
+        if shift.name in labels and labels[shift.name].has_splits:
+            apart, tests = (
+                labels[shift.name].ids_of(split).intersection(queries)
+                for split in ("validation", "test")
+            )
         cut = cut_shift(
-            grouping,
+            _group(shift, options.get(shift.name, {}), common, chosen, queries),
             table,
-            validation,
+            apart,
             test_size=samples.test_size or shift.test_size,
             train_size=samples.train_size,
-            tests=given if given and shift.takes_tests else None,
+            tests=tests,
             reserved=given,
             seed=seed,
         )
@@ -183,7 +198,7 @@ def build_dataset(
     for name, of_size in sizes.items():
         asked = {**options[name], "sizes": of_size}
         cuts += _group(SIZED[name], asked, common, chosen, table, validation)
-    return write_dataset(
+    manifest = write_dataset(
         Path(folder),
         [shrink(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
         edition="rebuilt",
@@ -192,6 +207,7 @@ def build_dataset(
             "licence": decided,
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
             **({"passages": passages} if passages else {}),
+            **({"queries_emptied": len(collection.relevant) - len(table)} if exclusions else {}),
         },
         parameters={
             "seed": seed,
@@ -202,7 +218,22 @@ def build_dataset(
         },
         texts=texts,
         overwrite=overwrite,
+        exclusions=exclusions,
     )
+    return note_source(manifest, collection)
+
+
+def _with_labels(
+    options: Mapping[str, Mapping[str, object]],
+) -> tuple[Mapping[str, Mapping[str, object]], dict[str, Labels]]:
+    """Return the options with files of labels opened, and shift -> its labels."""
+    labels = {
+        name: Labels.read(name, str(values["labels"]))
+        for name, values in options.items()
+        if "labels" in values
+    }
+    opened = {name: {**options[name], "labels": part} for name, part in labels.items()}
+    return {**options, **opened}, labels
 
 
 def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
@@ -407,7 +438,7 @@ def import_official(
             "resttest is released without texts; give the collection that holds its queries, "
             "or leave all texts out with --ids-only"
         )
-    return write_dataset(
+    manifest = write_dataset(
         Path(folder),
         [shrink(cut, seed=0) if nano else cut for cut in chosen],
         edition=RULE,
@@ -423,6 +454,7 @@ def import_official(
         texts=texts,
         overwrite=overwrite,
     )
+    return note_source(manifest, collection)
 
 
 def _add_validation(

@@ -86,7 +86,7 @@ def embed_for_groups(
     queries: Mapping[str, str],
     collection: Collection,
     *,
-    encoder: str | None = None,
+    encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
 ) -> Embeddings:
     """Embed queries, or take cached embeddings.
@@ -94,11 +94,11 @@ def embed_for_groups(
     Args:
         queries: the queries.
         collection: their collection, which decides the default encoder.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
-        pooling: ``cls``, the default, ``mean``, or ``own``.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; or an `EncoderSpec` with
+            settings; see `choose_encoder`.
+        pooling: of an encoder that is given by name: ``cls``, the default, ``mean``, or ``own``.
     """
-    name = choose_encoder(encoder, collection.layout)
-    return embed_queries(queries, EncoderSpec(name, pooling=pooling or "cls"))
+    return embed_queries(queries, choose_encoder(encoder, collection.layout, pooling=pooling))
 
 
 def grow(
@@ -334,8 +334,7 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
         place = sums.argmax()
         if base + sums.flat[place] > best_sum:
             best_sum = float(base + sums.flat[place])
-            places = np.unravel_index(place, sums.shape)
-            best = (*prefix, *(start + int(index) for index in places))
+            best = (*prefix, *(start + int(index) for index in np.unravel_index(place, sums.shape)))
 
     extend((), 0.0, np.zeros(k))
     return best
@@ -384,15 +383,13 @@ def cluster_queries(
     clusters = kmeans(embeddings.vectors, query_ids, k=k, iterations=iterations, seed=seed)
     natives = select_farthest(clusters.centroids, groups)
     sizes = np.bincount(clusters.labels[counting], minlength=k)
-    grown = grow(clusters.centroids, sizes, natives, target)
-    parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
     return Clustering(
         query_ids,
         clusters.labels,
         clusters.margins,
         clusters.centroids,
-        grown,
-        parameters,
+        grow(clusters.centroids, sizes, natives, target),
+        dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True)),
         _names_of(groups),
         embeddings.facts,
     )
@@ -452,5 +449,4 @@ def most_central(
         rows: the rows to choose from; equal margins stay in their order.
         count: how many at most.
     """
-    largest = rows[np.argsort(-margins[rows], kind="stable")[:count]]
-    return tuple(query_ids[row] for row in largest)
+    return tuple(query_ids[row] for row in rows[np.argsort(-margins[rows], kind="stable")[:count]])

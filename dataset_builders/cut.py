@@ -19,10 +19,12 @@ import pyarrow.compute as pc
 
 from msshift_bench.data import Collection
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.exclusions import Exclusions
+from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import sorted_words
-from msshift_bench.shifts import SHIFTS, Shift, get_shift
+from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, get_shift
 
 VALIDATION_SIZE = 1600
 """Validation queries, which no shift touches (MS-Shift, section 4)."""
@@ -93,6 +95,8 @@ _COLUMNS = pa.schema(
         ("relevances", pa.list_(pa.int64())),
     ]
 )
+
+_NO_EXCLUSIONS = Exclusions()
 
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
@@ -198,8 +202,12 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
     return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
-def queries_table(collection: Collection) -> pa.Table:
+def queries_table(collection: Collection, exclusions: Exclusions = _NO_EXCLUSIONS) -> pa.Table:
     """Return the queries that have a relevant passage; no other can be trained on or scored.
+
+    Args:
+        collection: the collection.
+        exclusions: passages that are relevant to no query.
 
     Returns:
         The columns ``query_id``, ``text``, ``relevant_doc_ids`` (ascending) and ``relevances`` (1
@@ -211,7 +219,7 @@ def queries_table(collection: Collection) -> pa.Table:
     """
     qrels = collection.qrels
     judged = (
-        Row.judged(query_id, text, "", qrels.get(query_id, {}))
+        Row.judged(query_id, text, "", exclusions.left(query_id, qrels.get(query_id, {})))
         for query_id, text in collection.queries.items()
     )
     rows = [row for row in judged if row.relevant_doc_ids]
@@ -222,8 +230,7 @@ def queries_table(collection: Collection) -> pa.Table:
 
 def ids_and_texts(queries: pa.Table) -> dict[str, str]:
     """Return query_id -> text, what builders group by, of a `queries_table`."""
-    columns = (queries[name].to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))
+    return dict(zip(*(queries[name].to_pylist() for name in ("query_id", "text")), strict=True))
 
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
@@ -247,8 +254,7 @@ def sample_validation(
         reserved: ids that must not be chosen: given test queries.
     """
     free = [query_id for query_id in query_ids if query_id not in reserved]
-    count = min(size, len(free) // _VALIDATION_SHARE)
-    return sample(free, count, seed=seed, purpose="validation")
+    return sample(free, min(size, len(free) // _VALIDATION_SHARE), seed=seed, purpose="validation")
 
 
 def cut_shift(
@@ -328,10 +334,12 @@ def _sample_tests(
         count = min(size, len(query_ids) // _TEST_SHARE)
         if count == 0:
             others = [s.name for s in SHIFTS.values() if s.in_ms_shift and s != shift]
+            fix = f"Leave {shift.name} out: name the shifts {' '.join(others)}"
+            if isinstance(shift.name, LabelledShift):
+                fix = "Label more queries, or join the group with another"
             raise DataError(
                 f"{shift.name}: group {group!r} ({shift.groups[group]}) has {len(query_ids)} "
-                f"queries with a relevant passage; at least {_TEST_SHARE} are needed. "
-                f"Leave {shift.name} out: name the shifts {' '.join(others)}"
+                f"queries with a relevant passage; at least {_TEST_SHARE} are needed. {fix}"
             )
         chosen[group] = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
     return chosen
@@ -392,15 +400,13 @@ def shrink(cut: Cut, *, seed: int) -> Cut:
     Every split is sampled from the same split of the full data set, so that a small data set never
     trains on test queries of the full one. Unused queries are left out.
     """
-    members: dict[tuple[str, str], list[str]] = {}
-    places = []
-    for query_id, group, split in cut.values("query_id", "group", "split"):
-        place = (split, "" if split == "validation" else f"{cut.shift.name}/{group}")
-        places.append((query_id, place))
-        members.setdefault(place, []).append(query_id)
+    places = [
+        (query_id, (split, "" if split == "validation" else f"{cut.shift.name}/{group}"))
+        for query_id, group, split in cut.values("query_id", "group", "split")
+    ]
     chosen = {
         (split, name): sample(ids, NANO_SIZES[split], seed=seed, purpose=f"nano/{split}/{name}")
-        for (split, name), ids in members.items()
+        for (split, name), ids in values_by_key((place, id_) for id_, place in places).items()
         if split != UNUSED
     }
     in_part = [query_id in chosen.get(place, ()) for query_id, place in places]

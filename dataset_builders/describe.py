@@ -23,7 +23,14 @@ from msshift_bench.dataset_builders.provenance import (
 from msshift_bench.errors import IntegrityError
 from msshift_bench.output import Table
 from msshift_bench.records import PLACES
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
+from msshift_bench.shifts import (
+    DATASET_NAME,
+    SHIFTS,
+    Shift,
+    holds_triples,
+    known_shifts,
+    parse_config,
+)
 from msshift_bench.stats import (
     ASSUMED_CORRELATION,
     ASSUMED_DEVIATION,
@@ -198,7 +205,7 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
     if licence not in (*LICENCES, UNKNOWN):
         licensed = {"license": "other", "license_name": licence}
     head = {**licensed, "language": ["en"], "task_categories": ["text-retrieval"]}
-    configs, infos = ["configs:"], ["dataset_info:"]
+    configs, infos, shifts = ["configs:"], ["dataset_info:"], known_shifts(manifest.shifts)
     for config, splits in manifest.configs.items():
         files = {
             "config_name": config,
@@ -213,7 +220,7 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
             "description": f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}",
             "features": [
                 {"name": column, **kind}
-                for column, kind in _columns(config, texts=manifest.texts).items()
+                for column, kind in _columns(config, shifts, texts=manifest.texts).items()
             ],
             "splits": [
                 {"name": split, "num_examples": entry.rows, "num_bytes": entry.arrow_bytes}
@@ -311,11 +318,11 @@ def _inline(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {json.dumps(value)}" for key, value in values.items())
 
 
-def _columns(config: str, *, texts: bool) -> dict[str, dict[str, str]]:
+def _columns(config: str, shifts: Mapping[str, Shift], *, texts: bool) -> dict[str, dict[str, str]]:
     """Return column -> its type, as the front matter of a card says it."""
     if holds_triples(config):
         return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
-    _, held_out = parse_config(config)
+    _, held_out = parse_config(config, shifts)
     columns = dict(_TYPES)
     if not texts:
         del columns["text"]
@@ -343,8 +350,7 @@ def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
         tables.append(Table.plain(title, ("group", *PLACES, "detects"), rows))
         if "terms" in facts.get("found", {}):
             terms = [(group, ", ".join(words)) for group, words in facts["found"]["terms"].items()]
-            header = ("group", "terms")
-            tables.append(Table.plain(f"{name}: top terms", header, terms, names=2))
+            tables.append(Table.plain(f"{name}: top terms", ("group", "terms"), terms, names=2))
     return tables
 
 
@@ -467,7 +473,7 @@ def render_croissant(manifest: Manifest) -> dict[str, Any]:
             f"data version {manifest.data_version} is not known to this version of msshift-bench, "
             f"which knows {', '.join(PUBLISHED)}; use the version that built the data set"
         )
-    licence = licence_of(manifest)
+    licence, shifts = licence_of(manifest), known_shifts(manifest.shifts)
     splits = [
         (config, f"{config}/{split}", entry)
         for config, entries in manifest.configs.items()
@@ -492,7 +498,8 @@ def render_croissant(manifest: Manifest) -> dict[str, Any]:
         **{f"rai:{field}": text for field, text in responsible_use(manifest).items()},
         "distribution": [node for _, name, entry in splits for node in _files(name, entry)],
         "recordSet": [
-            _record_set(config, name, entry, texts=manifest.texts) for config, name, entry in splits
+            _record_set(config, name, entry, shifts, texts=manifest.texts)
+            for config, name, entry in splits
         ],
     }
 
@@ -518,7 +525,9 @@ def _files(name: str, entry: SplitEntry) -> Iterator[dict[str, Any]]:
         }
 
 
-def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> dict[str, Any]:
+def _record_set(
+    config: str, name: str, entry: SplitEntry, shifts: Mapping[str, Shift], *, texts: bool
+) -> dict[str, Any]:
     files = {"fileSet": {"@id": f"{name}-files"}}
     if len(entry.files) == 1:
         files = {"fileObject": {"@id": entry.files[0].path}}
@@ -526,7 +535,7 @@ def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> di
         "@type": "cr:RecordSet",
         "@id": name,
         "name": name,
-        "description": f"{_about(config)} {entry.rows} rows.",
+        "description": f"{_about(config, shifts)} {entry.rows} rows.",
         "field": [
             {
                 "@type": "cr:Field",
@@ -537,15 +546,15 @@ def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> di
                 **({"isArray": True, "arrayShape": "-1"} if "list" in kind else {}),
                 "source": {**files, "extract": {"column": column}},
             }
-            for column, kind in _columns(config, texts=texts).items()
+            for column, kind in _columns(config, shifts, texts=texts).items()
         ],
     }
 
 
-def _about(config: str) -> str:
+def _about(config: str, shifts: Mapping[str, Shift]) -> str:
     if holds_triples(config):
         return "Training triples: a query, a relevant passage, a negative."
-    shift, held_out = parse_config(config)
+    shift, held_out = parse_config(config, shifts)
     if held_out is None:
         return f"{shift.title}: all queries of the shift, with their splits."
     if shift.by_size:

@@ -1,4 +1,4 @@
-"""The shifts whose groups follow from the texts: length, question word, rarest term.
+"""The shifts whose groups follow from the texts (length, question word, rare terms) or from labels.
 
 Source: MS-Shift (ECIR 2023), section 3.1, "Short and Long Queries" and "WH-Words Queries". No paper
 introduced rare terms; docs/new-shift.md shows how they were added.
@@ -6,16 +6,23 @@ introduced rare terms; docs/new-shift.md shows how they were added.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.records import OTHERS, Grouping
+from msshift_bench.data import COLUMN_NAMES, Collection
+from msshift_bench.errors import CollectionError, FindingLog, UsageError, check_name
+from msshift_bench.plumbing import numbered_lines
+from msshift_bench.records import OTHERS, SPLITS, Grouping
+from msshift_bench.runs import FOR_ALL
 from msshift_bench.search import content_words
-from msshift_bench.shifts import SHIFTS, SIZED, Shift
+from msshift_bench.shifts import SHIFTS, SIZED, TEST_ONLY, LabelledShift, Shift
 
 
 def shift_of_rule(name: str, rule: str) -> Shift:
@@ -25,8 +32,7 @@ def shift_of_rule(name: str, rule: str) -> Shift:
         UnknownNameError: if it has not.
     """
     shift = SHIFTS.get(name) or SIZED[name]
-    if rule not in shift.rules:
-        raise UnknownNameError(f"{name} rule", rule, shift.rules)
+    check_name(f"{name} rule", rule, shift.rules)
     return shift
 
 
@@ -139,3 +145,147 @@ def group_by_rarest_term(
     labels = dict.fromkeys(words, OTHERS)
     labels.update((q, "rare" if count < cut else "seen") for q, count in counts.items())
     return Grouping(shift.name, labels, rule, {"cut": cut})
+
+
+_NAME = re.compile(r"\w{1,64}")
+_RESERVED = (OTHERS, FOR_ALL, "mean", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A file of labels, which defines a shift: a line has a query_id, a group and perhaps a split.
+
+    Attributes:
+        path: the file.
+        shift: the shift.
+        rows: query_id -> line, group and split; the split is "" if the file has none.
+    """
+
+    path: Path
+    shift: Shift
+    rows: Mapping[str, tuple[int, str, str]]
+
+    @classmethod
+    def read(cls, name: str, path: str | Path) -> Self:
+        r"""Read a file of labels.
+
+        Args:
+            name: the name of the shift: letters, digits and underscores, and not the name of
+                another shift.
+            path: a file of tab-separated lines, with or without a header: ``query_id`` and
+                ``group``, or ``query_id``, ``group`` and ``split`` (one of `SPLITS`).
+
+        Raises:
+            UsageError: for a name that no shift of labels can have.
+            NotFoundError: if there is no such file.
+            CollectionError: if the file is malformed, labels a query twice, or has one group only.
+
+        Examples:
+            >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")
+            16
+            >>> Labels.read("difficulty", "labels.tsv").shift
+            <Shift difficulty: easy, hard>
+        """
+        if not _NAME.fullmatch(name) or name in (*SHIFTS, *SIZED, *TEST_ONLY):
+            raise UsageError(
+                f"{name!r} cannot be the name of a shift of labels; give letters, digits and "
+                "underscores, and not the name of another shift, e.g. --groups domain=labels.tsv"
+            )
+        path, findings = Path(path).expanduser(), FindingLog()
+        rows: dict[str, tuple[int, str, str]] = {}
+        width = 0
+        for line, text in numbered_lines(path, findings):
+            row = text.split("\t")
+            width = width or len(row)
+            if line == 1 and row[0].lower() in COLUMN_NAMES:
+                continue
+            _check_line(row, width, rows, findings, (str(path), line))
+            group, split, *_ = *row[1:], "", ""
+            rows.setdefault(row[0], (line, group, split))
+        groups = sorted({group for _, group, _ in rows.values()})
+        if len(groups) < 2 and not len(findings):
+            fix = "give at least two groups: a model is trained on the others of each"
+            found = f"the file has only the group {groups[0]!r}" if groups else "the file is empty"
+            findings.add("one-group", found, str(path), 1, fix)
+        findings.stop_if_any(CollectionError, f"the labels in {path} cannot be used:")
+        titles = {group: group.replace("_", " ") for group in groups}
+        return cls(path, LabelledShift(name, titles).shift, rows)
+
+    def ids_of(self, split: str) -> frozenset[str]:
+        """Return the queries of a split; none if the file has no splits."""
+        return frozenset(query_id for query_id, row in self.rows.items() if row[2] == split)
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the file has a column of splits."""
+        return any(split for *_, split in self.rows.values())
+
+
+def _check_line(
+    row: list[str],
+    width: int,
+    rows: Mapping[str, tuple[int, str, str]],
+    findings: FindingLog,
+    at: tuple[str, int],
+) -> None:
+    """Record everything that is wrong with a line of labels.
+
+    Args:
+        row: its fields.
+        width: the fields of the first line.
+        rows: the lines before it.
+        findings: the log for findings.
+        at: the file and the line.
+    """
+    if len(row) != width or width not in (2, 3):
+        fix = "write query_id and group, and in all lines or none a split, separated by tabs"
+        findings.add("field-count", f"{len(row)} tab-separated fields", *at, fix)
+        return
+    query_id, group, *split = row
+    if query_id in rows:
+        before = f"in line {rows[query_id][0]} its group is {rows[query_id][1]!r}"
+        message = f"query {query_id!r} again, with group {group!r}; {before}"
+        findings.add("repeated-id", message, *at, "keep one line per query")
+    if not _NAME.fullmatch(group) or group.lower() in _RESERVED:
+        fix = f"use letters, digits and underscores, and none of {', '.join(_RESERVED)}"
+        findings.add("group-name", f"{group!r} cannot be the name of a group", *at, fix)
+    if split and split[0] not in SPLITS:
+        fix = f"write one of {', '.join(SPLITS)}"
+        findings.add("unknown-split", f"unknown split {split[0]!r}", *at, fix)
+
+
+def group_by_labels(
+    queries: Mapping[str, str], rule: str = "labels", *, labels: Labels, collection: Collection
+) -> Grouping:
+    """Put every query into the group of its label; a query without a label is in no group.
+
+    Args:
+        queries: the queries to group, query_id -> text.
+        rule: ``labels`` is the only one.
+        labels: the labels.
+        collection: the collection of the queries.
+
+    Raises:
+        CollectionError: if the collection lacks a query of the labels, or no query of a group has a
+            relevant passage.
+        UnknownNameError: if there is no such rule.
+    """
+    check_name(f"{labels.shift.name} rule", rule, labels.shift.rules)
+    findings, path = FindingLog(), str(labels.path)
+    for query_id, (line, _, _) in labels.rows.items():
+        if query_id not in collection.queries:
+            message = f"{collection.name} has no query {query_id!r}"
+            findings.add("unknown-query", message, path, line, "remove the line, or correct the id")
+    judged = {row[1] for query_id, row in labels.rows.items() if query_id in queries}
+    for group in labels.shift.groups if not len(findings) else ():
+        if group not in judged:
+            line = next(line for line, label, _ in labels.rows.values() if label == group)
+            message = f"no query of group {group!r} has a relevant passage in {collection.name}"
+            fix = "add judgements, or leave the group out"
+            findings.add("unjudged-group", message, path, line, fix)
+    findings.stop_if_any(CollectionError, f"the labels in {path} cannot be used:")
+    text = "".join(f"{q}\t{row[1]}\t{row[2]}\n" for q, row in sorted(labels.rows.items()))
+    facts = {"queries": len(labels.rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    groups = {query_id: row[1] for query_id, row in labels.rows.items()}
+    placed = {query_id: groups.get(query_id, OTHERS) for query_id in queries}
+    return Grouping(labels.shift.name, placed, rule, {"labels": facts})

@@ -132,8 +132,7 @@ class _Sums:
         for labels, sign in ((old, -1), (new, 1)):
             order = np.argsort(labels, kind="stable")
             clusters, starts = np.unique(labels[order], return_index=True)
-            parts = np.split(rows[order], starts[1:])
-            by_cluster = zip(clusters.tolist(), parts, strict=True)
+            by_cluster = zip(clusters.tolist(), np.split(rows[order], starts[1:]), strict=True)
             changes = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
             in_parallel(self._add, changes)
 
@@ -147,8 +146,7 @@ class _Sums:
     def centroids(self, previous: Floats) -> Floats:
         """Return the means of the clusters; an empty one keeps its centroid."""
         sizes = self._sizes[:, np.newaxis]
-        means = self._sums / np.maximum(sizes, 1) * self._step
-        return np.where(sizes > 0, means, previous)
+        return np.where(sizes > 0, self._sums / np.maximum(sizes, 1) * self._step, previous)
 
 
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
@@ -220,8 +218,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
         sums = np.cumsum(weights)
         place = np.searchsorted(sums, _uniform(seed, turn) * sums[-1], side="right")
         # the product may round up to the sum itself
-        row = min(int(place), int(np.flatnonzero(weights)[-1]))
-        centroids[turn] = sampled[row]
+        centroids[turn] = sampled[min(int(place), int(np.flatnonzero(weights)[-1]))]
         in_parallel(weigh, slices(len(rows), _SAMPLED))
     return centroids
 

@@ -68,8 +68,7 @@ def sample_negatives(
     if count == 0:
         yield from (() for _ in rows)
         return
-    choose = _chooser(index, count, depth, seed)
-    for chosen in map_in_threads(choose, batches(rows, BATCH)):
+    for chosen in map_in_threads(_chooser(index, count, depth, seed), batches(rows, BATCH)):
         yield from map(tuple, chosen.tolist())
 
 
@@ -77,8 +76,7 @@ def _chooser(index: Bm25, count: int, depth: int, seed: int) -> Chooser:
     rule = _rule(index.ids, count, seed)
 
     def choose(rows: Sequence[Row]) -> npt.NDArray[Any]:
-        candidates = index.select([row.text for row in rows], depth=depth)
-        return index.ids.ids[rule(rows, candidates)]
+        return index.ids.ids[rule(rows, index.select([row.text for row in rows], depth=depth))]
 
     return choose
 
@@ -107,8 +105,7 @@ def ranked_negatives(
         candidates = np.full((len(part), max(1, *map(len, found))), -1)
         for place, places in enumerate(found):
             candidates[place, : len(places)] = places
-        chosen = rule([row for row, _ in part], candidates)
-        yield from map(tuple, ids.ids[chosen].tolist())
+        yield from map(tuple, ids.ids[rule([row for row, _ in part], candidates)].tolist())
 
 
 def random_negatives(
@@ -176,8 +173,7 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
         chosen[places[first], ranks[first]] = rows[first]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
             drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
-            query_id = queries[place].query_id
-            chosen[place] = _draw(ids, drawn, relevant[place], query_id, count, key)
+            chosen[place] = _draw(ids, drawn, relevant[place], queries[place].query_id, count, key)
         return chosen
 
     return apply
@@ -185,8 +181,7 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
 
 def _relevant(ids: PassageIds, queries: Sequence[Row]) -> list[list[int]]:
     """Return the rows of the passages relevant to each query."""
-    doc_ids = [doc_id for query in queries for doc_id in query.relevant_doc_ids]
-    places = iter(ids.rows(doc_ids))
+    places = iter(ids.rows([doc_id for query in queries for doc_id in query.relevant_doc_ids]))
     return [
         [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
         for query in queries
@@ -292,8 +287,7 @@ def mine_negatives(
 
     @cache
     def chooser_here() -> Chooser:
-        index = kept_index(stream, lambda: passages, parameters)
-        return _chooser(index, count, depth, seed)
+        return _chooser(kept_index(stream, lambda: passages, parameters), count, depth, seed)
 
     chooser: Callable[[], Chooser] = chooser_here
     if engine.address is not None:

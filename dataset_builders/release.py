@@ -278,8 +278,9 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
             where = f"query {query_id!r}, passage {doc_id!r}"
             if type(relevance) is not int or abs(relevance) > MAX_RELEVANCE:
                 what = f"is not a whole number of at most {MAX_RELEVANCE}"
-                message = f"{where}: relevance {quoted(relevance)} {what}"
-                findings.add("relevance-not-integer", message, name)
+                findings.add(
+                    "relevance-not-integer", f"{where}: relevance {quoted(relevance)} {what}", name
+                )
             elif doc_id in grades:
                 findings.add("duplicate-judgement", f"{where}: judged again", name)
             else:
@@ -345,8 +346,7 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
                 for query_id, text in test_set.queries.items()
             ),
         }
-        grouping = Grouping(shift, {}, RULE, {"upstream": RELEASE_URL})
-        cuts.append(Cut(grouping, cut_table(rows)))
+        cuts.append(Cut(Grouping(shift, {}, RULE, {"upstream": RELEASE_URL}), cut_table(rows)))
     return OfficialRelease(
         shifts=tuple(cuts),
         report={
@@ -371,8 +371,9 @@ def _check_usable(sets: Iterable[OfficialTestSet], folder: Path) -> None:
             if not text.strip():
                 findings.add("empty-text", f"query {query_id!r} has no text", queries_file)
             if not test_set.relevant.get(query_id):
-                message = f"query {query_id!r} has no relevant passage"
-                findings.add("unjudged-query", message, qrel_file)
+                findings.add(
+                    "unjudged-query", f"query {query_id!r} has no relevant passage", qrel_file
+                )
     findings.stop_if_any(CollectionError, f"the test sets in {folder} cannot be scored:")
 
 
@@ -420,7 +421,7 @@ def _read_training(
             f"none of the {count} queries of {path} is a query of {collection.name} with a "
             "relevant passage; give the collection that holds MS MARCO's training queries"
         )
-    report = {
+    return joined, {
         "rows": count,
         "joined": matched,
         "collection": collection.name,
@@ -430,4 +431,3 @@ def _read_training(
             for what, lines in odd.items()
         },
     }
-    return joined, report

@@ -48,11 +48,12 @@ from msshift_bench.dataset_builders.cut import (
 )
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
-from msshift_bench.encoders import Embeddings
+from msshift_bench.encoders import Embeddings, EncoderSpec, ModelSettings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.output import Account
+from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import Grouping
-from msshift_bench.shifts import SHIFTS, Shift, holds_triples
+from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, holds_triples
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
@@ -151,10 +152,7 @@ def _grouping(
     """Return the groups of clustered queries, with what describes them."""
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
-    texts: dict[str, list[str]] = {}
-    for query_id, text in sorted(queries.items()):
-        texts.setdefault(labels[query_id], []).append(text)
-    terms = top_terms(texts)
+    terms = top_terms(values_by_key((labels[id_], text) for id_, text in sorted(queries.items())))
     natives = [native for native, *_ in clustering.groups]
     return Grouping(
         shift.name,
@@ -198,7 +196,7 @@ def group_by_topic(
     set_aside: frozenset[str] = frozenset(),
     topic_size: int | None = None,
     published: Clustering | None = None,
-    encoder: str | None = None,
+    encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
@@ -234,7 +232,7 @@ def group_by_bucket(
     collection: Collection,
     seed: int = 0,
     published: Clustering | None = None,
-    encoder: str | None = None,
+    encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
@@ -304,11 +302,13 @@ def replay_topics(
         raise UsageError(
             f"{dataset.folder} was imported ({manifest.edition}), so it cannot be replayed"
         )
-    if sized := [name for name in manifest.shifts if SHIFTS[name].by_size]:
+    if others := [
+        name for name in manifest.shifts if SHIFTS[name].by_size or isinstance(name, LabelledShift)
+    ]:
         raise UsageError(
-            f"{dataset.folder} also holds {', '.join(sized)}, whose test queries lie in folders of "
-            "their own, so that it cannot be built again from the collection alone; build it with "
-            "the same options instead"
+            f"{dataset.folder} also has {', '.join(others)}, whose test queries or labels are in "
+            "other files, so that it cannot be built again from the collection alone; build it "
+            "with the same options instead"
         )
     options: dict[str, dict[str, object]] = {
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
@@ -327,14 +327,13 @@ def replay_topics(
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
     )
-    differing = [
+    return rebuilt, [
         f"{config}/{split}"
         for config, splits in manifest.configs.items()
         for split, entry in splits.items()
         if entry.rows and not holds_triples(config)
         if entry.digest != rebuilt.configs[config][split].digest
     ]
-    return rebuilt, differing
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
@@ -384,8 +383,11 @@ def verify_topics(
     queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in elsewhere}
     agreement, widest = 1 - len(moved) / queries, max(moved.values(), default=0.0)
     up_to = f", margin up to {widest:.1e}" if moved else ""
-    facts |= {"disagreements": moved, "agreement": agreement}
-    facts["passed"] = agreement >= AGREEMENT and widest < MARGIN
+    facts |= {
+        "disagreements": moved,
+        "agreement": agreement,
+        "passed": agreement >= AGREEMENT and widest < MARGIN,
+    }
     fallen = (
         f"{queries - len(moved)} of {queries} queries fall into their published clusters "
         f"({agreement:.4%}); {len(moved)} do not{up_to}"
@@ -435,8 +437,11 @@ def retrain_topics(
             taken.add(theirs)
     regrouped = 1 - sum(kept.values()) / len(old)
     identical = bool(np.array_equal(again.labels, clustering.labels))
-    facts |= {"identical": identical, "regrouped": regrouped}
-    facts["passed"] = identical or not facts["same_bytes"]
+    facts |= {
+        "identical": identical,
+        "regrouped": regrouped,
+        "passed": identical or not facts["same_bytes"],
+    }
     changed = "the same" if identical else f"{regrouped:.2%} change their topic"
     return Account(facts, notes=(line, f"clusters: {changed}"))
 
@@ -449,9 +454,12 @@ def _embed_again(
     queries = ids_and_texts(queries_table(collection))
     _check_queries(published, queries, collection, SHIFTS["topics"])
     built = published.embedding
-    embeddings = embed_for_groups(
-        queries, collection, encoder=encoder or built["encoder"], pooling=built.get("pooling")
+    spec = EncoderSpec(
+        encoder or built["encoder"],
+        **{name: built[name] for name in ("pooling", "max_length") if name in built},
+        settings=ModelSettings.with_defaults(built.get("settings", {}), str(dataset.folder)),
     )
+    embeddings = embed_for_groups(queries, collection, encoder=spec)
     facts = {
         "same_bytes": embeddings.sha256 == built["sha256"],
         "same_encoder": embeddings.facts["encoder_sha256"] == built["encoder_sha256"],

@@ -47,7 +47,7 @@ from msshift_bench.plumbing import (
     hold_unfinished,
     link_file,
     report_progress,
-    write_atomically,
+    write_parquet,
 )
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25Parameters
@@ -84,7 +84,8 @@ def add_triples(
     facts on the shift's triples say how many pairs of a query and a relevant passage each config
     has, and how many of them no triple holds. The data set is replaced as a whole when everything
     is written. A killed process leaves finished work in the folder ``.<data set>.triples`` beside
-    it, and the next process continues there.
+    it, and the next process continues there. No negative is a passage that the build of the data
+    set excluded.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -132,7 +133,7 @@ def add_triples(
         passages, rows = _trainable(collection, queries)
         negatives = mine_negatives(
             collection,
-            rows,
+            dataset.exclusions.barring(rows),
             work / "negatives",
             passages=passages.hexdigest(),
             count=count,
@@ -144,8 +145,7 @@ def add_triples(
         shards: dict[str, list[Path]] = {}
         pairs: dict[str, dict[str, int]] = {}
         for config, trained in training.items():
-            query_ids = (row.query_id for row in trained)
-            chosen = sorted(places[i] for i in query_ids if i in places)
+            chosen = sorted(places[row.query_id] for row in trained if row.query_id in places)
             if not chosen:
                 raise DataError(
                     f"{collection.name} holds no passage relevant to a training query of {config}"
@@ -238,8 +238,7 @@ def _write_shards(
         path = stem.with_name(f"{stem.name}-{number:05}-{digest.hexdigest()[:16]}.parquet")
         if not path.exists():
             table = _triples(trained, _read(negatives, part), count, every_pair=every_pair)
-            with write_atomically(path) as file:
-                pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
+            write_parquet(path, table, _ROW_GROUP)
         paths.append(path)
         done += len(part) * count
         report_progress(f"{stem.name}{TRIPLES}", done, len(places) * count)
@@ -290,7 +289,7 @@ def _add(
             if (folder / name).exists():
                 shutil.rmtree(folder / name)
             configs[name] = {"train": _link(folder, name, paths)}
-            shift = parse_config(config)[0]
+            shift = parse_config(config, dataset.shifts)[0]
             of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
             shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
         # In an order that does not depend on when they were added.

@@ -29,8 +29,8 @@ from msshift_bench.errors import (
     DataError,
     FindingLog,
     NotFoundError,
-    UnknownNameError,
     UsageError,
+    check_name,
     first_few,
 )
 from msshift_bench.output import Account, Table
@@ -282,8 +282,7 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             f"{folder} holds no queries.<set>.typo<number>.tsv; get the files with 'git clone "
             f"{TYPOS_URL}' and give the folder"
         )
-    if queries not in found:
-        raise UnknownNameError("set of queries in the checkout", queries, found)
+    check_name("set of queries in the checkout", queries, found)
     files = found[queries]
     texts = dict(read_queries(next(iter(files.values())).with_name(f"queries.{queries}.tsv")))
     findings = FindingLog()
@@ -296,8 +295,9 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             ("holds besides", changed.keys() - texts.keys()),
         ):
             if ids:
-                message = f"{what} {len(ids):,} queries: {first_few(ids)}"
-                findings.add("other-queries", message, str(path))
+                findings.add(
+                    "other-queries", f"{what} {len(ids):,} queries: {first_few(ids)}", str(path)
+                )
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
         CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"

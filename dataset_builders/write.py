@@ -29,6 +29,7 @@ from msshift_bench.data import (
     digest_of_lines,
     holds_manifest,
     is_balanced,
+    note_source,
     open_collection,
     open_dataset,
     read_manifest,
@@ -39,15 +40,16 @@ from msshift_bench.data import (
 from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
 from msshift_bench.dataset_builders.describe import render_card, render_croissant
 from msshift_bench.errors import DataError, FindingLog, UsageError, first_few
+from msshift_bench.exclusions import EXCLUDED_NAME, Exclusions
 from msshift_bench.plumbing import (
     link_file,
     replace_folder,
     report_progress,
-    write_atomically,
+    write_bytes,
     write_json,
     write_parquet,
 )
-from msshift_bench.shifts import holds_triples
+from msshift_bench.shifts import LabelledShift, holds_triples
 
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
@@ -61,6 +63,7 @@ def write_dataset(
     parameters: Mapping[str, object],
     texts: bool = True,
     overwrite: bool = False,
+    exclusions: Exclusions | None = None,
 ) -> Manifest:
     """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
@@ -75,6 +78,7 @@ def write_dataset(
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses something; see
             `check_dataset_target`.
+        exclusions: the passages that the build excluded.
 
     Returns:
         The manifest that was written.
@@ -100,6 +104,10 @@ def write_dataset(
         for cut in shifts:
             for name, table in cut.grouping.tables.items():
                 write_parquet(unfinished / name, table)
+        if exclusions:
+            parameters = {**parameters, "exclude": exclusions.facts}
+            if exclusions.pairs:
+                write_bytes(unfinished / EXCLUDED_NAME, exclusions.lines.encode())
         return seal(
             unfinished,
             Manifest(
@@ -170,8 +178,7 @@ def check_dataset_target(
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a data set's folder that are no part of it, without hidden ones."""
-    names = _files_in(folder) - manifest.paths()
-    return sorted(name for name in names if "/." not in f"/{name}")
+    return sorted(name for name in _files_in(folder) - manifest.paths() if "/." not in f"/{name}")
 
 
 def _files_in(folder: Path) -> set[str]:
@@ -181,7 +188,7 @@ def _files_in(folder: Path) -> set[str]:
 
 
 def _facts(cut: Cut) -> dict[str, object]:
-    counts = count_rows(cut.shift, cut.table)
+    name, counts = cut.shift.name, count_rows(cut.shift, cut.table)
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,
@@ -190,6 +197,7 @@ def _facts(cut: Cut) -> dict[str, object]:
         "balanced": is_balanced(sizes) if any(sizes.values()) else None,
         **({"same_words": cut.same_words()} if any(sizes.values()) else {}),
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
+        **({"groups": dict(name.groups)} if isinstance(name, LabelledShift) else {}),
     }
 
 
@@ -239,8 +247,7 @@ def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manife
         The manifest that was written.
     """
     manifest = replace(manifest, content_digest=content_digest(manifest.configs), files={})
-    with write_atomically(folder / CARD_NAME) as file:
-        file.write(render_card(manifest, folder).encode())
+    write_bytes(folder / CARD_NAME, render_card(manifest, folder).encode())
     write_json(folder / CROISSANT_NAME, render_croissant(manifest))
     known = {*manifest.paths(), *beside}
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
@@ -358,7 +365,7 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
             written_with={**manifest.written_with, **_versions()},
         )
 
-    return amend_dataset(dataset, with_texts)
+    return note_source(amend_dataset(dataset, with_texts), collection)
 
 
 def _versions() -> dict[str, str]:

@@ -36,6 +36,7 @@ from msshift_bench.dataset_builders.clusters import embed_for_groups
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
+from msshift_bench.encoders import EncoderSpec
 from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError, first_few
 from msshift_bench.plumbing import in_parallel, map_in_threads, report_progress, slices
 from msshift_bench.records import OTHERS, Grouping, Qrel, Row
@@ -128,8 +129,9 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
         for query_id in sorted({qrel.query_id for qrel in qrels}):
             first = bucket_of.setdefault(query_id, group)
             if first != group:
-                message = f"query {query_id!r} is in bucket {first} already"
-                findings.add("not-disjoint", message, held_out)
+                findings.add(
+                    "not-disjoint", f"query {query_id!r} is in bucket {first} already", held_out
+                )
         if unjudged := sorted({qrel.query_id for qrel in qrels if qrel.relevance < 1}):
             message = f"{first_few(unjudged)} with a passage that is not relevant"
             findings.add("not-relevant", message, held_out)
@@ -140,8 +142,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
         ):
             if differing:
                 few = first_few({qrel.query_id for qrel in differing})
-                message = f"{len(differing)} judgements, of {few}, {what}"
-                findings.add(code, message, others)
+                findings.add(code, f"{len(differing)} judgements, of {few}, {what}", others)
     findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
 
 
@@ -282,7 +283,7 @@ def resample_training(
     rule: str = "nearest",
     test_sets: Sequence[str | Path],
     sizes: Sequence[int],
-    encoder: str | None = None,
+    encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
@@ -322,8 +323,10 @@ def resample_training(
             f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
             f"ask for at most {len(ids) // 2:,}"
         )
-    queried = {f"{_TRAIN}{query_id}": text for query_id, text in trainable}
-    queried |= {f"{_TEST}{row.query_id}": row.text for row in tests}
+    queried = {
+        **{f"{_TRAIN}{query_id}": text for query_id, text in trainable},
+        **{f"{_TEST}{row.query_id}": row.text for row in tests},
+    }
     embeddings = embed_for_groups(queried, collection, encoder=encoder, pooling=pooling)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(

@@ -29,7 +29,6 @@ from msshift_bench.checked import (
     Link,
     Listed,
     Name,
-    ShiftName,
     Slug,
     Text,
     read_toml,
@@ -37,10 +36,28 @@ from msshift_bench.checked import (
 )
 from msshift_bench.data import Dataset
 from msshift_bench.errors import FindingLog, NotFoundError, SubmissionError
-from msshift_bench.evaluation import Scores
+from msshift_bench.evaluation import (
+    EVERYTHING,
+    NONE,
+    OWN_SPLIT,
+    SEEN,
+    UNKNOWN,
+    UNSEEN,
+    GroupState,
+    Scores,
+    group_states,
+)
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.plumbing import numbered_lines
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import (
+    LISTED_SHIFTS,
+    SHIFTS,
+    LabelledShift,
+    Shift,
+    get_shift,
+    grouped,
+    known_shifts,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +70,10 @@ class Board:
         description: the data of its results.
         kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
         warning: the warning on top of every page of the board; "" for none.
+        reference: the name of the system that the others' leads are computed over.
         shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
             the order in which the page shows them.
-        groups: shift -> group -> one line on it.
+        groups: shift -> group -> one line on it. A shift of labels has these groups.
     """
 
     id: str
@@ -63,46 +81,41 @@ class Board:
     description: str
     kind: Literal["ms-marco", "toy"]
     warning: str
+    reference: str
     shifts: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, Mapping[str, str]]
 
 
-BOARDS: Mapping[str, Board] = MappingProxyType(
-    {
-        name: Board(
+def read_boards(text: str) -> Mapping[str, Board]:
+    """Return the boards in a text of the form of ``boards.toml``, by their ids."""
+    boards = {}
+    for name, table in tomllib.loads(text).items():
+        groups, shifts = table.get("groups", {}), {}
+        for shift, accepted in table["shifts"].items():
+            is_labelled = shift not in SHIFTS and shift in groups
+            found = get_shift(LabelledShift(shift, groups[shift]) if is_labelled else shift)
+            shifts[found.name] = tuple(accepted)
+        boards[name] = Board(
             name,
             table["title"],
             table["description"].strip(),
             table["kind"],
             table["warning"].strip(),
-            MappingProxyType(
-                {get_shift(shift).name: tuple(ok) for shift, ok in table["shifts"].items()}
-            ),
-            MappingProxyType(
-                {
-                    shift: table.get("groups", {}).get(shift, get_shift(shift).groups)
-                    for shift in table["shifts"]
-                }
-            ),
+            table["reference"],
+            MappingProxyType(shifts),
+            MappingProxyType({shift: groups.get(shift, SHIFTS[shift].groups) for shift in shifts}),
         )
-        for name, table in tomllib.loads(
-            (files(__package__) / "boards.toml").read_text("utf-8")
-        ).items()
-    }
-)
+    return MappingProxyType(boards)
+
+
+BOARDS = read_boards((files(__package__) / "boards.toml").read_text("utf-8"))
 """Every board by its id, the benchmark itself first."""
 
+BOARD_SHIFTS = known_shifts(shift for board in BOARDS.values() for shift in board.shifts)
+"""The table of shifts with those of labels that a board has."""
 
-def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:
-    """Return the digest of a shift's test sets: 64 hexadecimal digits.
-
-    It is the SHA-256 of the lines ``group<tab>query_id``, sorted.
-
-    Args:
-        members: group -> ids of its test queries.
-    """
-    lines = sorted(f"{group}\t{query_id}\n" for group, ids in members.items() for query_id in ids)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+ShiftName = Annotated[str, valid_name("shift", BOARD_SHIFTS, (*LISTED_SHIFTS, *BOARD_SHIFTS))]
+"""The name of a shift."""
 
 
 DESCRIPTION_NAME = "system.toml"
@@ -147,6 +160,7 @@ class SubmittedSystem(Checked):
     licence: Line
     year: Annotated[int | None, Field(ge=1950, le=2100), _Unstated]
     parameters: Annotated[Count | None, _Unstated]
+    settings: Text = ""
     links: dict[Literal["paper", "code", "model"], Annotated[Link | None, _Unstated]]
 
 
@@ -177,6 +191,7 @@ class Description(Checked):
         note: why this version replaces the last.
         submitted: the day, e.g. ``"2026-11-21"``.
         source: the paper that printed the figures; "" if they are scores of runs.
+        rankings: the published rankings that the figures were computed from; "" if there are none.
         system: the system.
         training: how it was trained.
         reproduction: how others make the results again.
@@ -190,9 +205,15 @@ class Description(Checked):
         str, Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"), BeforeValidator(_day)
     ]
     source: Line = ""
+    rankings: Line = ""
     system: SubmittedSystem
     training: Training
     reproduction: Reproduction
+
+    @property
+    def reported(self) -> str:
+        """Where its figures were reported; "" if they are computed from per-query scores."""
+        return self.source or self.rankings
 
     @property
     def name(self) -> str:
@@ -251,20 +272,20 @@ CLASSES: Mapping[str, str] = {
     "held-out-reported": "its paper states its training queries and holds each group out of them; "
     "there are no lists to check",
     "trained-on-test": "test queries of the shift are among its training queries",
+    "trained-on-everything": "it was trained on queries of every group, without a list of them: it "
+    "may have seen the test queries",
     "undeclared": "it does not say which queries it was trained on",
     "none": "it was not trained",
 }
 """The classes of training queries: class -> its meaning."""
 
-OWN_SPLIT = "msshift"
-"""Trained on the data set's own training split of each held-out group."""
-NONE = "none"
-"""Not trained."""
 UNDECLARED = "undeclared"
 """Trained on queries that the author does not declare."""
 LISTS = "train/{shift}/{held_out}.txt.gz"
 """Trained on the queries of the lists that an entry holds."""
-WORDS = (OWN_SPLIT, NONE, UNDECLARED)
+UNLISTED = (EVERYTHING, UNDECLARED)
+"""Declarations without queries that could be counted."""
+WORDS = (OWN_SPLIT, NONE, *UNLISTED)
 ALL_GROUPS = "all"
 """The model of a system that was not trained per group."""
 _MOST_IDS = 5_000_000
@@ -283,6 +304,7 @@ class TrainedOn(Checked):
         test_queries: how many of these are among the training queries.
         leaked: if they are zero-shot to the model, how many have a near-duplicate among the
             training queries; `None` if they are not, or the texts are not known.
+        state: whether the training queries contain queries that the data set labels with the group.
     """
 
     shift: ShiftName
@@ -292,6 +314,7 @@ class TrainedOn(Checked):
     group: Name
     test_queries: Count
     leaked: Count | None
+    state: GroupState = UNKNOWN
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -337,8 +360,13 @@ def count_training(
     """
     shift, declared = get_shift(scores.shift_name), description.training.queries[scores.shift_name]
     tests = {group: frozenset(scores.ids_of(group)) for group in scores.groups}
-    for model in scores.models if declared != UNDECLARED else ():
+    labels = None
+    if dataset is not None and declared not in WORDS:
+        rows = dataset.rows(shift.name, "queries")
+        labels = grouped((row.query_id, row.group) for row in rows)
+    for model in scores.models if declared not in UNLISTED else ():
         ids = _declared_ids(declared, folder, shift, model, dataset)
+        states = _group_states(declared, ids, shift, model, labels)
         leaked = _leaked(ids, {group: tests[group] for group in _unseen(shift, model)}, dataset)
         for group, queries in tests.items():
             yield TrainedOn(
@@ -349,6 +377,7 @@ def count_training(
                 group=group,
                 test_queries=len(queries.intersection(ids)),
                 leaked=leaked.get(group),
+                state=states.get(group, UNKNOWN),
             )
 
 
@@ -360,6 +389,34 @@ def _declared_ids(
     if declared == OWN_SPLIT and dataset is not None:
         return [row.query_id for row in dataset.rows(f"{shift.name}-{model}", "train")]
     return read_ids(list_path(folder, declared, shift.name, model))
+
+
+def _group_states(
+    declared: str,
+    ids: Iterable[str],
+    shift: Shift,
+    model: str,
+    labels: Mapping[str, Sequence[str]] | None,
+) -> dict[str, GroupState]:
+    """Return group -> whether a model trained on its queries.
+
+    A list without a query of a group is ``unseen`` only if all its queries have labels.
+
+    Args:
+        declared: the declaration.
+        ids: the training queries.
+        shift: the shift.
+        model: the model.
+        labels: query_id -> its groups, for a list; `None` without a data set, or for another
+            declaration.
+    """
+    states = group_states(shift, model, declared)
+    if labels is None or not states:
+        return states
+    listed = [labels.get(query_id) for query_id in ids]
+    found = {group for groups in listed for group in groups or ()}
+    rest = UNKNOWN if None in listed else UNSEEN
+    return {group: SEEN if group in found else rest for group in states}
 
 
 def list_path(folder: Path, pattern: str, shift: str, model: str) -> Path:

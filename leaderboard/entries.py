@@ -1,14 +1,16 @@
 """The entries of the leaderboards: accepted submissions, in every version, and their figures.
 
 An entry is a folder, ``<board>/<system>/v<n>``: ``system.toml`` (what its author says) and either
-``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (a paper's, as printed).
+``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (reported: a paper's, as
+printed, or computed from rankings that others published).
 Everything else is computed when it is read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
@@ -16,24 +18,34 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from msshift_bench.checked import Checked, Digest, Name, read_rows
-from msshift_bench.data import Dataset, sha256_of
-from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.checked import Checked, Count, Digest, Line, Name, read_rows
+from msshift_bench.data import sha256_of
+from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError, check_name
 from msshift_bench.evaluation import (
     ALL_QUERIES,
-    Checks,
+    EVERYTHING,
+    NONE,
+    GroupState,
+    Opened,
+    Scored,
     Scores,
     Settings,
+    group_states,
+    lead_claims,
     read_per_query,
-    score_run_sets,
+    score_opened,
     system_claims,
 )
 from msshift_bench.leaderboard.description import (
+    BOARD_SHIFTS,
     BOARDS,
+    CLASSES,
     DESCRIPTION_NAME,
+    LISTS,
     TRAINING_NAME,
+    UNDECLARED,
     Board,
     Description,
     TrainedOn,
@@ -41,9 +53,9 @@ from msshift_bench.leaderboard.description import (
 )
 from msshift_bench.libraries import parquet as pq
 from msshift_bench.plumbing import settle
-from msshift_bench.runs import FOR_ALL, RunSet
-from msshift_bench.shifts import SHIFTS, get_shift
-from msshift_bench.stats import MEAN, Figure, infer
+from msshift_bench.runs import FOR_ALL
+from msshift_bench.shifts import get_shift
+from msshift_bench.stats import FIGURES, MEAN, Claim, Figure, Figures, infer, rel_loss
 
 SCORES_NAME = "scores.parquet"
 """The name of the file in an entry."""
@@ -54,12 +66,12 @@ SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
 MEASURES = tuple(measure.name for measure in SETTINGS.measures)
 """The names of its measures."""
 
-FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
+COLUMNS = {name: FIGURES[name].title for name in ("out", "rel_loss", "avg_in")}
 """The figures of a board's tables -> their heads. Systems are sorted by the first, not by Rel Loss:
 a system that learns nothing loses nothing."""
 
 FIGURES_NAME = "figures.csv"
-"""The name of the file of a paper's figures."""
+"""The name of the file of reported figures."""
 
 RESCORED_NAME = "rescored.csv"
 """The file of the maintainers beside the boards: whose run files were scored again, and when."""
@@ -68,12 +80,17 @@ BADGES: Mapping[str, str] = {
     "rescored": "a maintainer scored its run files again",
     "by its authors": "its authors scored it; nobody has scored its run files again",
     "from a paper": "taken from a paper as printed; nothing was computed here",
+    "from published rankings": "computed from rankings or scores of queries that others published; "
+    "the files are not here",
 }
 """The source of an entry's scores: badge -> its meaning."""
 
 
-class PrintedFigure(Checked):
-    """A figure as a paper prints it: see `Figure`, of which it is a part."""
+_Unnamed = Annotated[Line, BeforeValidator(lambda text: text or "")]
+
+
+class ReportedFigure(Checked):
+    """A figure that was reported: see `Figure`, of which it is a part."""
 
     shift: Name
     measure: Name
@@ -82,6 +99,9 @@ class PrintedFigure(Checked):
     value: Annotated[float, Field(ge=-100, le=1)]
     low: float | None
     high: float | None
+    test: _Unnamed = ""
+    against: _Unnamed = ""
+    seeds: Count | None = None
 
 
 class Rescored(Checked):
@@ -129,24 +149,24 @@ class Entry:
     @property
     def badge(self) -> str:
         """The source of its scores, a key of `BADGES`."""
-        if self.description.source:
-            return "from a paper"
+        if self.description.reported:
+            return "from a paper" if self.description.source else "from published rankings"
         return "rescored" if self.rescored else "by its authors"
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """Shift -> its per-query scores; nothing for a paper's figures.
+        """Shift -> its per-query scores; nothing for reported figures.
 
         Raises:
             NotFoundError: if there is no file of scores.
             DataError: if it holds no such scores; see `read_per_query`.
         """
         path = self.folder / SCORES_NAME
-        return {} if self.description.source else read_per_query(path, MEASURES)
+        return {} if self.description.reported else read_per_query(path, MEASURES, BOARD_SHIFTS)
 
     @cached_property
     def head(self) -> dict[str, Any]:
-        """What was recorded when its runs were scored; nothing for a paper's figures.
+        """What was recorded when its runs were scored; nothing for reported figures.
 
         ``data`` says what the runs answer, ``runs`` has their digests, and ``rankings`` those of
         what they rank, whatever their scores; entries that were written before there were any have
@@ -156,7 +176,7 @@ class Entry:
         Raises:
             SubmissionError: if there is no such record.
         """
-        if self.description.source:
+        if self.description.reported:
             return {}
         path = self.folder / SCORES_NAME
         try:
@@ -165,8 +185,7 @@ class Entry:
             rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
             names = ("collection", "edition", "data_version", "content_digest")
             data = {name: str(head["data"][name]) for name in names}
-            notes = head.get("notes", ())
-            doubts = [str(note["text"]) for note in notes if note["kind"] == "doubt"]
+            doubts = [str(n["text"]) for n in head.get("notes", ()) if n["kind"] == "doubt"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             message = f"its metadata do not say what was scored: {error!r}"
             finding = Finding("no-head", message, str(path))
@@ -175,14 +194,14 @@ class Entry:
 
     @cached_property
     def training(self) -> list[TrainedOn]:
-        """What its models were trained on; nothing for a paper's figures.
+        """What its models were trained on; nothing for reported figures.
 
         Raises:
             NotFoundError: if there is no such file.
             SubmissionError: if a row or a cell is wrong; with all of them, each with its line.
         """
         path = self.folder / TRAINING_NAME
-        if self.description.source:
+        if self.description.reported:
             return []
         return read_rows(path, TrainedOn, SubmissionError, f"{path} counts no training queries:")
 
@@ -194,33 +213,46 @@ class Entry:
             return "held-out-reported" if training.data.strip() else "undeclared"
         if any(row.test_queries for row in self.training):
             return "trained-on-test"
+        if EVERYTHING in training.queries.values():
+            return "trained-on-everything"
         declared = {(row.shift, row.model) for row in self.training}
         models = {(shift, m) for shift, part in self.scores.items() for m in part.models}
-        if not models <= declared:
+        if UNDECLARED in training.queries.values() or not models <= declared:
             return "undeclared"
         return "held-out" if any(row.queries for row in self.training) else "none"
+
+    def states_of(self, shift: str, model: str = FOR_ALL) -> dict[str, GroupState]:
+        """Return group -> whether a model trained on its queries; see `group_states`."""
+        unnamed = NONE if self.training_class == NONE else UNDECLARED
+        declared = self.description.training.queries.get(shift, unnamed)
+        rows = [row for row in self.training if (row.shift, row.model) == (shift, model)]
+        listed = {row.group: row.state for row in rows if declared == LISTS}
+        return group_states(get_shift(shift), model, declared) | listed
 
     @property
     def unbalanced(self) -> set[str]:
         """The shifts whose models were not all trained on equally many queries."""
-        sizes = {(row.shift, row.queries) for row in self.training}
-        shifts = [shift for shift, _ in sizes]
+        shifts = [shift for shift, _ in {(row.shift, row.queries) for row in self.training}]
         return {shift for shift in shifts if shifts.count(shift) > 1}
 
     @cached_property
     def figures(self) -> list[Figure]:
-        """Every figure: of scores as computed now, of a paper as printed, and what follows.
+        """Every figure: of scores as computed now, others as reported, and what follows.
 
         Raises:
             NotFoundError: if a file is missing.
             SubmissionError: if a file cannot be read.
         """
         figures = [f for part in self.scores.values() for f in figures_of(part)]
-        if self.description.source:
+        if self.description.reported:
             path = self.folder / FIGURES_NAME
-            rows = read_rows(path, PrintedFigure, SubmissionError, f"{path} holds no figures:")
+            rows = read_rows(path, ReportedFigure, SubmissionError, f"{path} holds no figures:")
             figures = [Figure(**row.model_dump()) for row in rows]
-        return complete_figures(figures)
+        return [
+            figure._replace(test=test)
+            for (test,), part in Figures(figures).each("test")
+            for figure in complete_figures(part)
+        ]
 
     @property
     def older(self) -> list[Entry]:
@@ -287,19 +319,66 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
     return tuple(entry for _, entry in sorted(newest.items(), key=lambda item: item[0]))
 
 
-def score_submission(run_sets: Sequence[RunSet], system: str, dataset: Dataset) -> list[Scores]:
+def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
+    """Return the per-query scores of an entry, to compare other systems with.
+
+    Args:
+        name: ``<board>/<system>`` for the newest version, or ``<board>/<system>/v<n>``.
+        roots: folders of entries, in addition to the package's.
+
+    Returns:
+        Its scores on each shift. The system is named as in ``bm25 (board)``; `Scores.source` holds
+        the entry's place, badge, training queries and warnings.
+
+    Raises:
+        UnknownNameError: if there is no such entry, or no such version.
+        UsageError: if the entry stores no scores: its figures were reported.
+        MsShiftError: as `load_entries`, and as `Entry.scores`.
+
+    Examples:
+        >>> [scores.shift_name for scores in stored_scores("mini/bm25")]
+        ['topics', 'wh-words', 'length']
+        >>> stored_scores("mini/bm25/v1")[0].system
+        'bm25 v1 (board)'
+    """
+    board, _, version = name.rpartition("/v") if re.search(r"/v[0-9]+$", name) else (name, "", "")
+    rows = {row.description.name: row for row in load_entries(entries_folder(), *roots)}
+    entry = rows[check_name("entry", board, rows)]
+    if version:
+        versions = [f"v{row.description.version}" for row in (entry, *entry.older)]
+        entry = open_entry(entry.folder.with_name(check_name("version", f"v{version}", versions)))
+    if entry.description.reported:
+        raise UsageError(
+            f"{name} stores no scores of queries: its figures are {entry.badge}; choose an entry "
+            "whose runs were scored"
+        )
+    named = f"{board.partition('/')[2]}{f' v{version}' * bool(version)} (board)"
+    trained = CLASSES[entry.training_class]
+    source = f"entry {entry.description.place}, {entry.badge}; training queries: {trained}"
+    source = "; ".join([source, *entry.head["doubts"]])
+    return [
+        replace(
+            part,
+            system=named,
+            states={model: entry.states_of(shift, model) for model in part.models},
+            source=source,
+        )
+        for shift, part in entry.scores.items()
+    ]
+
+
+def score_submission(opened: Opened, system: str) -> Scored:
     """Score the run sets of one system by the settings of the boards.
 
     Args:
-        run_sets: its run sets, at least one, at most one per shift.
+        opened: its run sets, at least one, at most one per shift, with their data set.
         system: the system's name.
-        dataset: the built data set.
 
     Raises:
         RunError: if runs and data do not belong together, or a run file is missing or malformed.
     """
-    under_one_name = [replace(run_set, system=system) for run_set in run_sets]
-    return score_run_sets(under_one_name, dataset, SETTINGS, Checks(dataset.info))
+    run_sets = [replace(run_set, system=system) for run_set in opened.run_sets]
+    return score_opened(replace(opened, run_sets=run_sets), SETTINGS)
 
 
 def figures_of(scores: Scores) -> Iterator[Figure]:
@@ -312,17 +391,38 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
     Raises:
         DataError: if no query of a group is left to count.
     """
-    # A system that joins the board must not change what is said of another: nothing is tested.
-    untested = (claim._replace(family=()) for claim in system_claims(scores, SETTINGS))
-    for row in infer(untested, SETTINGS):
-        row = row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
+    for row in _untested(system_claims(scores, SETTINGS)):
         bare = row._replace(low=None, high=None, counts="", seed_sd=None, seed_share=None)
         if row.figure == "score":
-            yield bare._replace(figure="out", seeds=1)
+            yield bare._replace(figure="out", seeds=row.seeds or 1)
         elif row.figure == "model_score" and row.model != FOR_ALL:
             yield bare._replace(figure=get_shift(row.shift).training_of(row.model), model="")
-        elif row.value is not None and not row.model:
+        elif row.value is not None and not row.model and row.figure != "rel_loss_difference":
             yield row
+
+
+def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
+    """Yield the leads of a system over another, on every shift where both have the same queries."""
+    for shift, scores in entry.scores.items() if entry is not reference else ():
+        other = reference.scores.get(shift) if reference else None
+        if other is None or {g: other.ids_of(g) for g in other.groups} != {
+            g: scores.ids_of(g) for g in scores.groups
+        }:
+            continue
+        systems, averaged = {"": scores, other.system: other}, get_shift(shift).average
+        for measure in SETTINGS.measures:
+            yield from _untested(
+                lead_claims(systems, measure, scores.groups, averaged, other.system)
+            )
+
+
+def _untested(claims: Iterable[Claim]) -> Iterator[Figure]:
+    """Yield figures as the boards name them, without tests.
+
+    A system that joins a board does not change the figures of the others.
+    """
+    for row in infer((claim._replace(family=()) for claim in claims), SETTINGS):
+        yield row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
 
 
 def key_of(figure: Figure) -> tuple[str, str, str, str]:
@@ -339,27 +439,24 @@ def complete_figures(printed: Iterable[Figure]) -> list[Figure]:
     """
     known = {key_of(figure): figure for figure in printed}
     for out in [figure for figure in known.values() if figure.figure == "out"]:
-        names = key_of(out)[:3]
-        avg_in = known.setdefault((*names, "avg_in"), out._replace(figure="avg_in"))
+        shift, measure, group, _ = key_of(out)
+        avg_in = known.setdefault((shift, measure, group, "avg_in"), out._replace(figure="avg_in"))
         if avg_in.value and out.value is not None and avg_in.value != out.value:
-            _add(known, names, "rel_loss", (avg_in.value - out.value) / avg_in.value)
+            loss = Figure(
+                "rel_loss",
+                shift=shift,
+                measure=measure,
+                group=group,
+                value=rel_loss(avg_in.value, out.value),
+            )
+            known.setdefault(key_of(loss), loss)
     columns: dict[tuple[str, str, str], list[float]] = {}
     for (shift, measure, group, name), figure in known.items():
-        if shift in SHIFTS and group in SHIFTS[shift].groups and name in FIGURES:
+        if shift in BOARD_SHIFTS and group in BOARD_SHIFTS[shift].groups and name in COLUMNS:
             columns.setdefault((shift, measure, name), []).append(figure.value or 0.0)
     for (shift, measure, name), values in columns.items():
-        if len(values) == len(SHIFTS[shift].groups):
-            _add(known, (shift, measure, MEAN), name, float(np.mean(values)))
+        if len(values) == len(BOARD_SHIFTS[shift].groups):
+            value = float(np.mean(values))
+            mean = Figure(name, shift=shift, measure=measure, group=MEAN, value=value)
+            known.setdefault(key_of(mean), mean)
     return list(known.values())
-
-
-def _add(
-    known: dict[tuple[str, str, str, str], Figure],
-    names: tuple[str, str, str],
-    figure: str,
-    value: float,
-) -> None:
-    """Add a figure, if there is none of its names."""
-    shift, measure, group = names
-    row = Figure(figure, shift=shift, measure=measure, group=group, value=value)
-    known.setdefault(key_of(row), row)

@@ -19,19 +19,26 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.checked import write_rows
-from msshift_bench.data import Dataset, sha256_of
+from msshift_bench.data import Dataset, digest_of_test_sets, sha256_of
 from msshift_bench.errors import Finding, MsShiftError, NotFoundError, UsageError, are_warnings
-from msshift_bench.evaluation import Scores, parse_measure, scores_table
+from msshift_bench.evaluation import (
+    EVERYTHING,
+    NONE,
+    UNKNOWN,
+    Scores,
+    open_run_sets,
+    parse_measure,
+    scores_table,
+)
 from msshift_bench.leaderboard.description import (
+    BOARD_SHIFTS,
     BOARDS,
     DESCRIPTION_NAME,
     LISTS,
-    NONE,
     TRAINING_NAME,
-    UNDECLARED,
+    UNLISTED,
     WORDS,
     count_training,
-    digest_of_test_sets,
     list_path,
     read_ids,
 )
@@ -48,8 +55,7 @@ from msshift_bench.leaderboard.entries import (
 )
 from msshift_bench.output import Account, Table
 from msshift_bench.plumbing import settle
-from msshift_bench.runs import find_run_sets
-from msshift_bench.shifts import SHIFTS, get_shift
+from msshift_bench.shifts import get_shift
 
 _PLACE = re.compile(
     rf"{RESCORED_NAME}|\.{RESCORED_NAME}\.partial|"
@@ -119,8 +125,9 @@ def check_entry(folder: Path, dataset: Dataset | None = None, runs: Path | None 
                 findings += _check_rescored(entry, dict(rescore(entry, dataset, runs)))
                 rescored = are_warnings(findings)
     except MsShiftError as error:
-        unnamed = [Finding("unreadable", str(error), str(folder))]
-        findings += getattr(error, "findings", ()) or unnamed
+        findings += getattr(error, "findings", ()) or [
+            Finding("unreadable", str(error), str(folder))
+        ]
     return Verdict(folder, entry, findings, rescored)
 
 
@@ -148,7 +155,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
     description, files = entry.description, {p.name for p in entry.folder.iterdir() if p.is_file()}
     place, version = description.place, description.version
     measured = {DESCRIPTION_NAME, SCORES_NAME, TRAINING_NAME}
-    expected = {DESCRIPTION_NAME, FIGURES_NAME} if description.source else measured
+    expected = {DESCRIPTION_NAME, FIGURES_NAME} if description.reported else measured
     return _broken(
         entry,
         (
@@ -167,7 +174,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
             files != expected,
             "wrong-files",
             f"holds {', '.join(sorted(files))}; expected {', '.join(sorted(expected))}",
-            "only a paper's figures have a 'source'",
+            "only reported figures have a 'source', a paper, or published 'rankings'",
         ),
     )
 
@@ -206,7 +213,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
                 "submit what the system retrieves",
             ),
         )
-    shifts = {figure.shift for figure in entry.figures if figure.shift in SHIFTS}
+    shifts = {figure.shift for figure in entry.figures if figure.shift in BOARD_SHIFTS}
     measures = {parse_measure(figure.measure).name for figure in entry.figures}
     losses = [
         [f.number for f in entry.figures if (f.shift, f.measure, f.figure) == (*names, "loss")]
@@ -233,6 +240,9 @@ def _test_set_digest(scores: Scores) -> str:
     return digest_of_test_sets({group: scores.ids_of(group) for group in scores.groups})
 
 
+_EACH_MODEL = "declare the queries of each model, or submit one run for all groups"
+
+
 def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
     """Check counts of training queries against lists and scores, and, if at hand, against data."""
     declared = entry.description.training.queries
@@ -242,8 +252,9 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         for shift, scores in entry.scores.items()
         for model in scores.models
         for group in scores.groups
-        if declared.get(shift) != UNDECLARED
+        if declared.get(shift) not in UNLISTED
     ]
+    of_models = {declared.get(s) for s, part in entry.scores.items() if part.trained_per_group}
     findings = _broken(
         entry,
         (
@@ -258,14 +269,17 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
             f"the training queries of an entry are {LISTS!r}, or one of {', '.join(WORDS)}",
             _AGAIN,
         ),
-        (
-            any(
-                declared.get(shift) == NONE and scores.trained_per_group
-                for shift, scores in entry.scores.items()
-            ),
-            "not-untrained",
-            f"its training queries are {NONE!r}, and there is a model for every group",
-            "say which queries these were trained on",
+        *(
+            (
+                word in of_models,
+                code,
+                f"its training queries are {word!r}, and there is a model for every group",
+                fix,
+            )
+            for code, word, fix in (
+                ("not-untrained", NONE, "say which queries these were trained on"),
+                ("not-held-out", EVERYTHING, _EACH_MODEL),
+            )
         ),
     )
     yield from findings
@@ -277,8 +291,9 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         again = {row.key: row for row in (counted if is_countable else ())}
         yield from _check_held_out(entry, scores, known if declared[shift] == LISTS else None)
         for key, row in [item for item in rows.items() if item[0][0] == shift]:
-            # What leaked is known only where the texts are.
-            unknown = {} if known else {"leaked": row.leaked}
+            # What leaked is known only where the texts are, and groups only where the labels are.
+            unknown: dict[str, object] = {} if known else {"leaked": row.leaked}
+            unknown |= {"state": row.state} if not known or row.state == UNKNOWN else {}
             recounted = again.get(key, row).model_copy(update=unknown)
             size = len(scores.groups[key[2]])
             yield from _broken(
@@ -317,10 +332,9 @@ def _answers(dataset: Dataset, scores: Scores) -> bool:
 
 def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
     """Say whether run files of a version are at hand, and the data set that they answer."""
-    newer = entry.folder.with_name(f"v{entry.description.version + 1}")
     has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
-    answered = all(_answers(dataset, scores) for scores in entry.scores.values())
-    return has_runs and answered and not newer.is_dir()
+    is_newest = not entry.folder.with_name(f"v{entry.description.version + 1}").is_dir()
+    return has_runs and is_newest and all(_answers(dataset, s) for s in entry.scores.values())
 
 
 def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, Scores]]:
@@ -339,19 +353,19 @@ def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, S
     """
     name = entry.description.system.name
     folder = runs / name if (runs / name).is_dir() else runs
-    run_sets = [part for part in find_run_sets([folder]) if part.shift.name in entry.scores]
-    if len({run_set.system for run_set in run_sets}) != 1:
+    opened = open_run_sets(folder, dataset, list(entry.scores))
+    if len({part.system for part in opened.run_sets if part.shift_name in entry.scores}) != 1:
         raise UsageError(
             f"{folder} does not hold the runs of one system on {', '.join(entry.scores)}; give "
             f"--runs the folder that holds {name}/<shift>/..., or that of one system"
         )
-    for run_set in run_sets:
-        if not _answers(dataset, entry.scores[run_set.shift.name]):
+    for part in opened.run_sets:
+        if not _answers(dataset, entry.scores[part.shift_name]):
             raise UsageError(
-                f"{dataset.folder} has other test queries of {run_set.shift.name} than "
+                f"{dataset.folder} has other test queries of {part.shift_name} than "
                 f"{entry.board.id}; give --data the board's data set"
             )
-    for scores in score_submission(run_sets, name, dataset):
+    for scores in score_submission(opened, name).scores:
         shift = scores.shift_name
         if [*scores.runs] != [*entry.scores[shift].runs]:
             raise UsageError(
@@ -418,7 +432,7 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
     }
     rows = [
         (
-            SHIFTS[figure.shift].title,
+            BOARD_SHIFTS[figure.shift].title,
             figure.measure,
             f"{figure.figure} of {figure.group}",
             f"{figure.number:.6f}",
@@ -523,11 +537,19 @@ def _changes(base: Path, root: Path) -> Iterator[Finding]:
     for name in sorted(name for name in {*before, *after} if before.get(name) != after.get(name)):
         where = str(root / name)
         if name.as_posix() == RESCORED_NAME:
-            message = "whose run files were scored again is the maintainers' to say"
-            yield Finding("badge-claimed", message, where, fix="leave it as it was")
+            yield Finding(
+                "badge-claimed",
+                "whose run files were scored again is the maintainers' to say",
+                where,
+                fix="leave it as it was",
+            )
         elif name.parts[:3] in versions:
-            fix = "an entry stays as it is; add a new version"
-            yield Finding("changed", "is not as it was, or not there", where, fix=fix)
+            yield Finding(
+                "changed",
+                "is not as it was, or not there",
+                where,
+                fix="an entry stays as it is; add a new version",
+            )
 
 
 def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
 from msshift_bench.evaluation import figure_ends, figure_text, parse_measure
-from msshift_bench.leaderboard.description import BOARDS, CLASSES, Board, leaked_share
+from msshift_bench.leaderboard.description import BOARD_SHIFTS, BOARDS, CLASSES, Board, leaked_share
 from msshift_bench.leaderboard.entries import (
     BADGES,
-    FIGURES,
+    COLUMNS,
     MEASURES,
     Entry,
     entries_folder,
+    leads_of,
     load_entries,
 )
 from msshift_bench.output import page_environment, static_files
 from msshift_bench.plumbing import check_contents, copy_files, counted, replace_folder
-from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import MEAN, Figure
+from msshift_bench.stats import FIGURES, MEAN, Figure
 
 ON_TEST = "trained-on-test"
 """The class of systems that stand apart: they are the best of nothing."""
@@ -57,20 +57,21 @@ class BoardTable(NamedTuple):
         board: the board.
         shift: the shift.
         measure: the measure.
+        test: the name of the test set; "" for the shift's own test queries.
         rows: the systems with their figures.
     """
 
     board: Board
     shift: str
     measure: str
+    test: str
     rows: Sequence[tuple[Entry, Figures]]
 
     @property
     def path(self) -> str:
         """The path of its page below that of all boards."""
-        return (
-            f"{self.board.id}/{self.shift}-{re.sub('[^a-z0-9]+', '-', self.measure.lower())}.html"
-        )
+        named = re.sub("[^a-z0-9]+", "-", f"{self.measure} {self.test}".strip().lower())
+        return f"{self.board.id}/{self.shift}-{named}.html"
 
     @property
     def groups(self) -> dict[str, str]:
@@ -81,7 +82,7 @@ class BoardTable(NamedTuple):
 
     def scale(self, name: str) -> tuple[float, float]:
         """Return the ends of a figure's axis: of all its values and intervals, losses with 0."""
-        ends = [0.0] if name == "rel_loss" else []
+        ends = [0.0] if FIGURES[name].unit == "share" else []
         ends += [
             value
             for _, figures in self.rows
@@ -107,7 +108,7 @@ class BoardTable(NamedTuple):
         best = set()
         for key in {key for figures in fair for key in figures}:
             column = [figures[key] for figures in fair if key in figures]
-            falls = key[1] != "rel_loss"
+            falls = FIGURES[key[1]].direction > 0
             pair = sorted(column, key=lambda figure: figure.number, reverse=falls)[:2]
             ends = sorted((figure.low or 0.0, figure.high or 0.0) for figure in pair)
             if ends[0][1] < ends[-1][0] and min(figure.seeds or 0 for figure in pair) > 1:
@@ -142,10 +143,11 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
         boards={board: of_board[0] for board, of_board in tables.items()},
         area=_AREA,
-        figure_titles=FIGURES,
+        figure_titles=COLUMNS,
+        kinds=FIGURES,
         leaked_share=leaked_share,
         parse_measure=parse_measure,
-        shifts=SHIFTS,
+        shifts=BOARD_SHIFTS,
     )
 
     def write(path: str, template: str, board: Board, **values: Any) -> None:
@@ -162,42 +164,41 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
         copy_files(Path(str(files(__package__))) / "static", folder / "static")
         pages = [(board, table) for board, of_board in tables.items() for table in of_board]
         for board, table in counted(pages, "tables", len(pages), every=1):
-            paths = [table.path, *(["index.html"] if table is pages[0][1] else [])]
-            for path in paths:
+            for path in [table.path, *(["index.html"] if table is pages[0][1] else [])]:
                 write(path, "board.html", board, tables=tables[board], **_table_page(table))
         for board in tables:
-            for entry in systems[board]:
-                path = f"{board.id}/systems/{entry.description.system.name}.html"
-                write(path, "system.html", board, entry=entry, **_system_page(entry))
+            named = {entry.description.system.name: entry for entry in systems[board]}
+            rows = []
+            for name, entry in named.items():
+                figures = [*entry.figures, *leads_of(entry, named.get(board.reference))]
+                path, page = f"{board.id}/systems/{name}.html", _system_page(entry, figures)
+                write(path, "system.html", board, entry=entry, systems=named, **page)
+                rows += [(entry.description.place, entry.badge, *figure) for figure in figures]
             with (folder / board.id / "figures.csv").open("w", newline="") as file:
-                rows = [
-                    (entry.description.place, entry.badge, *figure)
-                    for entry in systems[board]
-                    for figure in entry.figures
-                ]
                 csv.writer(file).writerows([("entry", "badge", *Figure._fields), *rows])
         write("submit.html", "submit.html", pages[0][0])
     return out / "index.html"
 
 
 def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
-    """Return the tables of a board: its shifts in their order, measure by measure."""
-    rows: dict[tuple[str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
+    """Return the tables of a board: shifts in their order, by test set, measure by measure."""
+    rows: dict[tuple[str, str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
     for entry in entries:
         for figure in entry.figures:
-            if figure.figure in FIGURES and figure.shift in board.shifts:
-                of_table = rows.setdefault((figure.shift, figure.measure), {})
-                of_table.setdefault(entry, {})[figure.group, figure.figure] = figure
+            if figure.figure in COLUMNS and figure.shift in board.shifts:
+                table = rows.setdefault((figure.shift, figure.measure, figure.test), {})
+                table.setdefault(entry, {})[figure.group, figure.figure] = figure
 
     def out(row: tuple[Entry, Figures]) -> tuple[float, str]:
         mean = row[1].get((MEAN, "out"))
         return -math.inf if mean is None else mean.number, row[0].description.system.name
 
     return [
-        BoardTable(board, shift, measure, sorted(rows[shift, measure].items(), key=out)[::-1])
+        BoardTable(board, *key, sorted(rows[key].items(), key=out)[::-1])
         for shift in board.shifts
+        for test in sorted({test for *_, test in rows})
         for measure in MEASURES
-        if (shift, measure) in rows
+        if (key := (shift, measure, test)) in rows
     ]
 
 
@@ -268,14 +269,18 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
     return labels
 
 
-def _system_page(entry: Entry) -> dict[str, Any]:
+def _system_page(entry: Entry, figures: Iterable[Figure]) -> dict[str, Any]:
     """Return what the page of a system shows: its figures by shift and measure, and other ones."""
-    panels: dict[str, dict[str, dict[tuple[str, str], Figure]]] = {}
+    panels: dict[str, dict[tuple[str, str], dict[tuple[str, str], Figure]]] = {}
     further_figures = []
-    for figure in entry.figures:
-        if figure.shift in SHIFTS and figure.group in (*SHIFTS[figure.shift].groups, MEAN):
-            by_measure = panels.setdefault(figure.shift, {}).setdefault(figure.measure, {})
-            by_measure[figure.group, figure.figure] = figure
+    for figure in figures:
+        if figure.shift in BOARD_SHIFTS and figure.group in (
+            *BOARD_SHIFTS[figure.shift].groups,
+            MEAN,
+        ):
+            panel = panels.setdefault(figure.shift, {})
+            table = panel.setdefault((figure.measure, figure.test), {})
+            table[figure.group, figure.figure] = figure
         elif figure.figure not in ("missing", "effect_size"):
             further_figures.append(figure)
     return {

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
-from msshift_bench.evaluation import Checks, losses_of
+from msshift_bench.evaluation import (
+    Opened,
+    OpenedRun,
+    OpenedRunSet,
+    apply_checks,
+    losses_of,
+    open_run_sets,
+)
 from msshift_bench.leaderboard.description import (
     DESCRIPTION_NAME,
     LISTS,
@@ -34,7 +42,7 @@ from msshift_bench.leaderboard.entries import (
 )
 from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.plumbing import check_contents, replace_folder, write_parquet
-from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
+from msshift_bench.runs import FOR_ALL, RunSource, seed_folder
 from msshift_bench.shifts import DATASET_NAME
 
 ENTRIES, RUNS = "entries", "runs"
@@ -70,31 +78,29 @@ def submit_system(
     for read in (Path(runs), path):
         if read.resolve().is_relative_to(out.resolve()):
             raise UsageError(f"{read} is in {out}, which is replaced; choose another --out")
-    run_sets, dataset = find_run_sets([runs]), open_dataset(data)
-    sidecars = _fitting_sidecars(run_sets, dataset, description, path)
+    dataset = open_dataset(data)
+    opened = open_run_sets(runs, dataset)
+    _check_fits(opened, description, path)
+    # Before files are copied, which takes a while; what they hold is checked when they are scored.
+    apply_checks("opened", opened, SETTINGS)
     name, queries = description.system.name, description.training.queries
     with replace_folder(out) as folder:
         target = folder / ENTRIES / description.place
         target.mkdir(parents=True)
-        for file in [file for run_set in run_sets for file in run_set.files]:
-            _copy(file, run_sets[0].system, folder / RUNS / name)
-        scores = score_submission(find_run_sets([folder / RUNS]), name, dataset)
+        copied = [_copied(part, folder / RUNS / name) for part in opened.run_sets]
+        scores, _, warnings = score_submission(replace(opened, run_sets=copied), name)
         for part in scores:
             shift = part.shift_name
             for model in part.models if queries[shift] not in WORDS else ():
                 ids = read_ids(list_path(path.parent, queries[shift], shift, model))
                 write_ids(list_path(target, LISTS, shift, model), ids)
-        completed = _completed(description, sidecars)
+        completed = _completed(description, opened)
         write_description(target / DESCRIPTION_NAME, completed)
         rows = [row for part in scores for row in count_training(completed, target, part, dataset)]
         write_rows(target / TRAINING_NAME, TrainedOn, rows)
-        # The record of the scores names run files relative to the folder that is handed in.
-        checks = Checks(dataset.info)
-        doubts = [d for part in scores for d in checks.doubts_about(part, part.shift_name)]
+        doubts = [warning.removeprefix(f"{name}/") for warning in warnings]
         result = losses_of(scores, dataset.info, SETTINGS, doubts=doubts)
-        table, prefix = result.per_query(), json.dumps(f"{folder / RUNS}/", ensure_ascii=False)
-        head = {k: v.replace(prefix[1:-1].encode(), b"") for k, v in table.schema.metadata.items()}
-        write_parquet(target / SCORES_NAME, table.replace_schema_metadata(head))
+        write_parquet(target / SCORES_NAME, result.per_query())
         # The gate gets no data set: training queries and leaks in it were counted just now.
         verdict = check_entry(target)
         if not verdict.accepted:
@@ -102,14 +108,17 @@ def submit_system(
     return open_entry(out / ENTRIES / description.place)
 
 
-def _fitting_sidecars(
-    run_sets: Sequence[RunSet], dataset: Dataset, description: Description, path: Path
-) -> list[Sidecar]:
-    """Return the sidecars of runs, if description, runs and data belong together."""
-    systems = sorted({run_set.system for run_set in run_sets})
+def _check_fits(opened: Opened, description: Description, path: Path) -> None:
+    """Check that a description and run sets are of one system and of the same shifts."""
+    systems = sorted({part.system for part in opened.run_sets})
     if len(systems) > 1:
         raise UsageError(f"a submission is of one system, and there are {', '.join(systems)}")
-    shifts = {run_set.shift.name for run_set in run_sets}
+    if any(run.source.path is None for part in opened.run_sets for run in part.runs.values()):
+        raise UsageError(
+            f"{systems[0]} has predictions of MTEB, and a submission holds run files; write each "
+            "run with msshift_bench.write_run to <system>/<shift>/<held-out group>.run.gz"
+        )
+    shifts = {part.shift_name for part in opened.run_sets}
     if description.training.queries.keys() != shifts:
         finding = Finding(
             "wrong-shifts",
@@ -119,41 +128,54 @@ def _fitting_sidecars(
             fix="say of each shift with runs which queries its models were trained on, of no other",
         )
         raise SubmissionError("the submission does not fit together:", [finding])
-    files = [file for run_set in run_sets for file in run_set.files]
-    checks = Checks(dataset.info)
-    checks.check_run_sets(run_sets)
-    return [checks.sidecar(file) for file in files]
 
 
-def _completed(description: Description, sidecars: Sequence[Sidecar]) -> Description:
-    """Return a description with its own lists, and what it leaves out from the runs' sidecars."""
-    machines = [
+def _completed(description: Description, opened: Opened) -> Description:
+    """Return a description with its own lists, completed by facts of the runs' sidecars."""
+    sidecars = [run.sidecar for part in opened.run_sets for run in part.runs.values()]
+    system, training = description.system, description.training
+    machines = (
         ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sidecar.hardware.items())
         for sidecar in sidecars
-    ]
-    candidates = description.system.candidates or _each_once(s.candidates for s in sidecars)
-    hardware = description.training.hardware or _each_once(machines)
-    queries = {
-        shift: words if words in WORDS else LISTS
-        for shift, words in description.training.queries.items()
+    )
+    settings = (
+        ", ".join(f"{name} = {json.dumps(value)}" for name, value in of_model if value is not None)
+        for of_model in (sidecar.model_settings.items() for sidecar in sidecars)
+    )
+    of_system = {
+        "candidates": system.candidates or _each_once(s.candidates for s in sidecars),
+        "settings": system.settings or _each_once(settings),
     }
-    changes = {
-        "system": description.system.model_copy(update={"candidates": candidates}),
-        "training": description.training.model_copy(
-            update={"hardware": hardware, "queries": queries}
-        ),
+    of_training = {
+        "hardware": training.hardware or _each_once(machines),
+        "queries": {
+            shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
+        },
     }
-    return description.model_copy(update=changes)
+    return description.model_copy(
+        update={
+            "system": system.model_copy(update=of_system),
+            "training": training.model_copy(update=of_training),
+        }
+    )
 
 
 def _each_once(texts: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(texts)))
 
 
-def _copy(file: Path, system: str, root: Path) -> None:
-    """Copy a run file, and its sidecar, to the place below a system's folder that it has now."""
-    parts = file.absolute().parts
-    target = root.joinpath(*parts[len(parts) - parts[::-1].index(system) :])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for source in filter(Path.is_file, (file, sidecar_path(file))):
-        shutil.copyfile(source, target.with_name(source.name))
+def _copied(part: OpenedRunSet, root: Path) -> OpenedRunSet:
+    """Copy a system's run files and sidecars to a folder; return the copies, named as below it."""
+    runs = {}
+    for (group, seed), run in part.runs.items():
+        file, sidecar = run.source.path, run.sidecar
+        assert file is not None
+        above = () if (group, seed) == (FOR_ALL, None) else (part.shift_name, seed_folder(seed))
+        target, named = (Path(folder, *above, file.name) for folder in (root, root.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for path in (file, sidecar.path) if sidecar.exists else (file,):
+            shutil.copyfile(path, target.with_name(path.name))
+        source = replace(RunSource.of(target), name=str(named))
+        known = replace(sidecar, run=named, path=named.with_name(sidecar.path.name))
+        runs[group, seed] = OpenedRun(source, [known])
+    return replace(part, runs=runs)

@@ -17,8 +17,8 @@ raises, with an example, and docs/python.md shows all at work.
 - Runs: `score_runs` scores single runs on any test set, such as `open_test_set` opens; `read_run`,
   `write_run`, `validate_run` and `read_qrels` are for their files
 - Losses: `evaluate_run_sets` and `Settings` go from run sets to Avg In, Out and Rel Loss;
-  `compare_run_sets` says which system is better, and which loses less; `evaluate_also_tests` scores
-  run sets on others' test sets, and on variants of queries; each returns a `Result`, whose
+  `compare_run_sets` says which system is better, and which loses less; `evaluate_extra_tests`
+  scores run sets on others' test sets, and on variants of queries; each returns a `Result`, whose
   `Figures` hold every number as a `Figure`; `find_run_sets` finds run sets; `detectable_rel_loss`
   says what a test set can show; `draw_result` draws a result, `write_report` all of it
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
@@ -34,8 +34,10 @@ raises, with an example, and docs/python.md shows all at work.
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
+- MTEB: `mteb_tasks` gives it a task for each test set
 - Systems: `evaluate` searches with a model in memory and reports on it; `open_system` gives a
-  `System`, a `Plan` says what runs it shall make, and `make` makes them
+  `System`, a `Plan` says what runs it shall make, and `make` makes them;
+  `training_pairs` and `validation_candidates` give the texts for training code of your own
 - `examine` looks at what may stand in the way on this machine
 - `MsShiftError`: base of every error that is raised on purpose
 """

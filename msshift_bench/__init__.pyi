@@ -16,6 +16,8 @@ from msshift_bench.baselines import (
     evaluate as evaluate,
     make as make,
     open_system as open_system,
+    training_pairs as training_pairs,
+    validation_candidates as validation_candidates,
 )
 from msshift_bench.data import (
     Dataset as Dataset,
@@ -45,7 +47,7 @@ from msshift_bench.evaluation import (
     Result as Result,
     Settings as Settings,
     compare_run_sets as compare_run_sets,
-    evaluate_also_tests as evaluate_also_tests,
+    evaluate_extra_tests as evaluate_extra_tests,
     evaluate_run_sets as evaluate_run_sets,
     open_test_set as open_test_set,
     score_runs as score_runs,
@@ -57,6 +59,7 @@ from msshift_bench.leakage import (
     read_left_out as read_left_out,
     review_leakage as review_leakage,
 )
+from msshift_bench.mteb import mteb_tasks as mteb_tasks
 from msshift_bench.report import draw_result as draw_result, write_report as write_report
 from msshift_bench.runs import (
     find_run_sets as find_run_sets,

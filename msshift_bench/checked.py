@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, TypeVar, get_args, get_type_hints
@@ -45,6 +46,7 @@ __all__ = [
     "Line",
     "Link",
     "Listed",
+    "GroupName",
     "Name",
     "ShiftName",
     "Slug",
@@ -100,7 +102,7 @@ class Checked(BaseModel):
             InitErrorDetails(
                 type=_refuse("broken-rule", "{problem}", problem=problem),
                 loc=(name,),
-                input=getattr(self, name),
+                input=attrgetter(name)(self),
             )
             for name, problem in self.rules()
         ]
@@ -192,6 +194,8 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """A SHA-256 in hexadecimal digits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A whole number from 0."""
+GroupName = Annotated[str, Field(pattern=r"^\w{1,64}$")]
+"""The name of a group of labels: letters, digits and underscores."""
 ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
 """The name of a shift."""
 Listed = Field(strict=False)
@@ -356,13 +360,16 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
     """Read a CSV file whose columns are the fields of a model, an empty cell as a missing value.
 
+    Columns of fields that have a default may be absent.
+
     Raises:
         NotFoundError: if there is no such file.
         DataError: an `error` with everything that is wrong, each with its line.
     """
     _read(path, partial(error, summary))
     log, rows, findings = FindingLog(), [], []
-    for line, cells in csv_rows(path, tuple(model.model_fields), log):
+    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    for line, cells in csv_rows(path, tuple(needed), log):
         filled = {name: cell or None for name, cell in cells.items()}
         try:
             row = model.model_validate(filled, strict=False)

@@ -45,7 +45,7 @@ from msshift_bench.plumbing import (
     reporting,
     seal_array,
     unseal_array,
-    write_atomically,
+    write_bytes,
 )
 
 __all__ = ["Engine", "KeptArray", "engine_in_use", "hearing", "telling", "using_engine"]
@@ -110,8 +110,7 @@ class KeptArray:
         """Write it, whole or not at all."""
         content = seal_array(array)
         if not self.is_remote:
-            with write_atomically(Path(self.folder, self.name)) as file:
-                file.write(content)
+            write_bytes(Path(self.folder, self.name), content)
             return
         with self._reached() as (system, path):
             system.pipe_file(f"{path}.partial", content)
@@ -268,7 +267,9 @@ class Engine:
         self._check_nodes(cpus, gpus)
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
         remote = ray.remote(**options)(_carry_out)
-        spare = _spare_queues[ray.get_runtime_context().get_job_id()]
+        connection = ray.get_runtime_context()
+        # Every cluster numbers its jobs from 1.
+        spare = _spare_queues[connection.get_node_id(), connection.get_job_id()]
         told = spare.pop() if spare else _new_queue()
         where = (cpus, __version__, Path.cwd(), told)
         started = (remote.remote(task, item, *where) for item in items)
@@ -348,8 +349,8 @@ class _Block(NamedTuple):
 _in_use = [_Block(Engine(), None)]
 """The enclosing blocks, the innermost last."""
 
-_spare_queues: defaultdict[str, list[Any]] = defaultdict(list)
-"""Connection -> queues that no call uses: each is an actor, which takes seconds to start."""
+_spare_queues: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
+"""Node and job of a connection -> queues that no call uses; an actor takes seconds to start."""
 
 
 def engine_in_use() -> Engine:
@@ -417,6 +418,11 @@ def _new_queue() -> Any:
     return _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
 
 
+def _as_json(value: Any) -> dict[str, Any]:
+    """Return a dataclass as JSON values: its ``parameters``, if it has them."""
+    return dict(value.parameters()) if hasattr(value, "parameters") else asdict(value)
+
+
 def _digest(task: Callable[[A], Array], item: Any) -> str:
     """Return the SHA-256 of a task's name and of what decides its result: 64 hexadecimal digits."""
     digest = hashlib.sha256(f"{task.__module__}.{task.__qualname__}\n".encode())
@@ -426,7 +432,7 @@ def _digest(task: Callable[[A], Array], item: Any) -> str:
             digest.update(f"{field.name} {value.dtype.str} {value.shape}\n".encode())
             digest.update(np.ascontiguousarray(value).tobytes())
         else:
-            text = json.dumps(value, sort_keys=True, default=asdict)
+            text = json.dumps(value, sort_keys=True, default=_as_json)
             digest.update(f"{field.name} {text}\n".encode())
     return digest.hexdigest()
 

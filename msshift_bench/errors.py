@@ -22,7 +22,7 @@ import difflib
 import importlib
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +48,7 @@ __all__ = [
     "UsageError",
     "are_warnings",
     "check_installed",
+    "check_name",
     "name_of",
     "raise_any",
     "require",
@@ -184,6 +185,22 @@ class UnknownNameError(UsageError):
             hint = f"did you mean {lowered[near[0]]!r}? "
         valid_names = ", ".join(self.valid) or "none"
         super().__init__(f"unknown {kind} {name!r}: {hint}valid are {valid_names}")
+
+
+def check_name(kind: str, name: str, valid: Collection[str]) -> str:
+    """Return a name that is one of the valid ones.
+
+    Args:
+        kind: as in `UnknownNameError`, like the next two.
+        name: the name that was given.
+        valid: the names that are accepted.
+
+    Raises:
+        UnknownNameError: for another name.
+    """
+    if name not in valid:
+        raise UnknownNameError(kind, name, valid)
+    return name
 
 
 def raise_any(errors: Sequence[UsageError], summary: str) -> None:

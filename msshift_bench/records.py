@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OTHERS", "PLACES", "SPLITS", "UNUSED", "Grouping", "Passage", "Qrel", "Query", "Row"]
+__all__ = [
+    "OTHERS",
+    "PLACES",
+    "SPLITS",
+    "UNUSED",
+    "Grouping",
+    "Passage",
+    "Qrel",
+    "Query",
+    "Row",
+    "TitledText",
+]
 
 SPLITS = ("train", "validation", "test")
 """The splits of every experiment, in the order in which they are written."""
@@ -29,6 +40,32 @@ class Passage(NamedTuple):
 
     doc_id: str
     text: str
+
+
+class TitledText(str):
+    """The text of a passage that has a title: the title, a space and the rest.
+
+    Attributes:
+        heading: the title.
+        body: the rest.
+
+    Examples:
+        >>> text = TitledText("Ponds", "Frogs live there.")
+        >>> text, text.heading
+        ('Ponds Frogs live there.', 'Ponds')
+    """
+
+    heading: str
+    body: str
+
+    def __new__(cls, heading: str, body: str) -> Self:
+        """Return the text of a passage with this title."""
+        text = super().__new__(cls, f"{heading} {body}".strip())
+        text.heading, text.body = heading, body
+        return text
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self.heading, self.body
 
 
 class Query(NamedTuple):

@@ -1,9 +1,10 @@
 """The one table of the benchmark's shifts: their groups, rules and protocol.
 
 To add a shift, add a row here and a builder function in ``dataset_builders/``; nothing else in the
-package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4, unless a row names
-another. Test-only shifts change queries and group none: to add one, add a row to theirs and the
-function that it names.
+package lists shifts or groups. Shifts of labels (``msshift build --groups``) are in the manifest of
+their data set instead; see `LabelledShift`. Source: MS-Shift (ECIR 2023), sections 3.1 and 4,
+unless a row names another. Test-only shifts change queries and group none: to add one, add a row to
+theirs and the function that it names.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeVar
 
 from msshift_bench.errors import UnknownNameError, UsageError
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 __all__ = [
     "DATASET_NAME",
@@ -25,6 +29,7 @@ __all__ = [
     "SIZED",
     "TEST_ONLY",
     "TRIPLES",
+    "LabelledShift",
     "Shift",
     "ShiftNames",
     "TestOnlyShift",
@@ -35,6 +40,7 @@ __all__ = [
     "get_test_only_shift",
     "holds_triples",
     "in_order",
+    "known_shifts",
     "parse_config",
 ]
 
@@ -82,6 +88,7 @@ class Shift:
             from them: a model is trained on one of them, and all models are tested on one test
             set. `SIZED` holds such shifts without a size.
         size: the training queries of each such set, e.g. ``"14k"``; "" if not `by_size`.
+        unseen: ends the sentence "it loses 5% ...": the queries of Out.
     """
 
     name: str
@@ -98,6 +105,7 @@ class Shift:
     average: str = "macro"
     by_size: bool = False
     size: str = ""
+    unseen: str = "on groups of queries that it was not trained on"
     configs: Mapping[str, str] = field(init=False)
     """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``; if `by_size`, the
     training set."""
@@ -124,7 +132,9 @@ class Shift:
         return tuple(self.groups)[-1] if self.by_size else tested
 
     def training_of(self, model: str) -> str:
-        """Return what a model was trained on, in words: ``without short``."""
+        """Return what a model was trained on, in words: ``without short``, ``for all groups``."""
+        if model == "all":
+            return "for all groups"
         return f"{'on' if self.by_size else 'without'} {model}"
 
     def of_size(self, size: int) -> Shift:
@@ -196,6 +206,7 @@ _TABLE = (
         rules=("k-means",),
         builder="msshift_bench.dataset_builders.topics:group_by_topic",
         takes_encoder=True,
+        unseen="on topics that it was not trained on",
     ),
     Shift(
         name="wh-words",
@@ -206,6 +217,7 @@ _TABLE = (
         train_size=48_500,
         rules=("word", "substring"),
         builder="msshift_bench.dataset_builders.groups:group_by_wh_word",
+        unseen="on question words that it was not trained on",
     ),
     Shift(
         name="length",
@@ -217,6 +229,7 @@ _TABLE = (
         rules=("split-space",),
         builder="msshift_bench.dataset_builders.groups:group_by_length",
         takes_tests=True,
+        unseen="on lengths of queries that it was not trained on",
     ),
     Shift(
         name="rare-terms",
@@ -278,10 +291,47 @@ SIZED: Mapping[str, Shift] = MappingProxyType(
             source="Zhan2022Extrapolation",
             average="pooled",
             by_size=True,
+            unseen="where its training queries are far from the test queries",
         )
     }
 )
 """The shifts that come in sizes, by name; `SHIFTS` knows their sizes, e.g. ``restrain-14k``."""
+
+
+class LabelledShift(str):
+    """The name of a shift that a file of labels defines; it keeps the shift's groups.
+
+    Only the manifest of a data set has such shifts. `known_shifts` finds them by their plain names.
+
+    Attributes:
+        groups: group -> one line on it.
+    """
+
+    groups: Mapping[str, str]
+
+    def __new__(cls, name: str, groups: Mapping[str, str]) -> Self:
+        """Return the name of a shift with these groups."""
+        shift = super().__new__(cls, name)
+        shift.groups = dict(groups)
+        return shift
+
+    def __getnewargs__(self) -> tuple[str, Mapping[str, str]]:  # type: ignore[override]
+        return str(self), self.groups
+
+    @property
+    def shift(self) -> Shift:
+        """The shift."""
+        return Shift(
+            name=self,
+            title=self.replace("_", " ").capitalize(),
+            description="groups of queries by a file of labels",
+            groups=self.groups,
+            test_size=3500,
+            train_size=100_000,
+            rules=("labels",),
+            builder="msshift_bench.dataset_builders.groups:group_by_labels",
+            source="",
+        )
 
 
 class _Shifts(Mapping[str, Shift]):
@@ -291,6 +341,8 @@ class _Shifts(Mapping[str, Shift]):
         self._shifts = {shift.name: shift for shift in shifts}
 
     def __getitem__(self, name: str) -> Shift:
+        if isinstance(name, LabelledShift):
+            return name.shift
         if name in self._shifts:
             return self._shifts[name]
         family, _, size = str(name).rpartition("-")
@@ -319,6 +371,11 @@ LISTED_SHIFTS = (*SHIFTS, *(f"{name}-<size>" for name in SIZED))
 """What messages list as the names of shifts: ``restrain-<size>`` stands for every size."""
 
 
+def known_shifts(names: Iterable[str]) -> Mapping[str, Shift]:
+    """Return the table of shifts with the labelled ones among `names`, e.g. a manifest's shifts."""
+    return _Shifts([*_TABLE, *(name.shift for name in names if isinstance(name, LabelledShift))])
+
+
 TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
     {
         # Zhuang and Zuccon (SIGIR 2022).
@@ -332,17 +389,32 @@ TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
 """Every test-only shift by name."""
 
 
+def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """Return key -> its values, in the order of the pairs.
+
+    Examples:
+        >>> grouped([("short", "q1"), ("long", "q2"), ("short", "q3")])
+        {'short': ['q1', 'q3'], 'long': ['q2']}
+    """
+    groups: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names of shifts in the order of the table, then those with a size, by size."""
+    """Return names of shifts in the order of the table, then by size, then the labelled ones."""
     fixed = list(SHIFTS)
 
     def place(name: str) -> tuple[int, int]:
         if name in fixed:
             return fixed.index(name), 0
+        if isinstance(name, LabelledShift):
+            return len(fixed) + len(SIZED), 0
         shift = SHIFTS[name]
         return len(fixed) + list(SIZED).index(shift.family), _count(shift.size)
 
-    return sorted(names, key=place)
+    return sorted(sorted(names), key=place)
 
 
 def can_name_runs(name: str) -> bool:
@@ -368,7 +440,10 @@ def several(given: Any) -> list[Any]:
 
 
 def shift_names(
-    given: ShiftNames, present: Iterable[str] | None = None, what: str = "shift"
+    given: ShiftNames,
+    present: Iterable[str] | None = None,
+    what: str = "shift",
+    known: Mapping[str, Shift] = SHIFTS,
 ) -> list[str]:
     """Return the names of shifts, each once.
 
@@ -376,21 +451,26 @@ def shift_names(
         given: the shifts.
         present: the names that exist; by default all that `get_shift` knows.
         what: what messages call a shift.
+        known: the shifts that `get_shift` knows.
 
     Raises:
         UnknownNameError, UsageError: for a name that does not exist; see `get_shift`.
     """
-    names = [one.name if isinstance(one, Shift) else str(one) for one in several(given)]
-    for name in names:
-        if present is None:
-            get_shift(name)
-        elif name not in present:
-            raise UnknownNameError(what, name, present)
-    return list(dict.fromkeys(names))
+    names = [one.name if isinstance(one, Shift) else one for one in several(given)]
+    if present is not None:
+        known = known_shifts(present)
+        for name in names:
+            if name not in present:
+                raise UnknownNameError(what, name, present)
+    return list(dict.fromkeys(get_shift(name, known).name for name in names))
 
 
-def get_shift(name: str | Shift) -> Shift:
+def get_shift(name: str | Shift, known: Mapping[str, Shift] = SHIFTS) -> Shift:
     """Return the shift called `name`, or the shift itself.
+
+    Args:
+        name: the shift, or its name.
+        known: the shifts: the table, or those of `known_shifts`.
 
     Raises:
         UnknownNameError: if there is none; the message lists them and names the nearest.
@@ -398,12 +478,12 @@ def get_shift(name: str | Shift) -> Shift:
     """
     if isinstance(name, Shift):
         return name
-    name = str(name)
-    if name in SHIFTS:
-        return SHIFTS[name]
+    name = name if isinstance(name, str) else str(name)
+    if name in known:
+        return known[name]
     if name in SIZED:
         raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
-    raise UnknownNameError("shift", name, LISTED_SHIFTS)
+    raise UnknownNameError("shift", name, dict.fromkeys((*LISTED_SHIFTS, *known)))
 
 
 def get_test_only_shift(name: str) -> TestOnlyShift:
@@ -422,7 +502,7 @@ def holds_triples(config: str) -> bool:
     return config.endswith(TRIPLES)
 
 
-def parse_config(config: str) -> tuple[Shift, str | None]:
+def parse_config(config: str, known: Mapping[str, Shift] = SHIFTS) -> tuple[Shift, str | None]:
     """Split a config's name into its shift and held-out group.
 
     ``"topics-C2"`` gives the shift ``topics`` and ``"C2"``; ``"topics"`` gives the whole shift
@@ -431,10 +511,10 @@ def parse_config(config: str) -> tuple[Shift, str | None]:
     Raises:
         UnknownNameError: if there is no such config; the message names the nearest.
     """
-    if config in SHIFTS:
-        return SHIFTS[config], None
+    if config in known:
+        return known[config], None
     name, _, group = config.rpartition("-")
-    if name in SHIFTS and group in SHIFTS[name].groups:
-        return SHIFTS[name], group
-    valid = [name for shift in SHIFTS.values() for name in (shift.name, *shift.configs)]
+    if name in known and group in known[name].groups:
+        return known[name], group
+    valid = [name for shift in known.values() for name in (shift.name, *shift.configs)]
     raise UnknownNameError("config", config, valid)

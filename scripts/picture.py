@@ -1,4 +1,4 @@
-"""Draw docs/demo.svg, the picture at the top of the README: the loss tables of the demo.
+"""Draw docs/demo.svg, the picture at the top of the README: answers and loss tables of the demo.
 
 Usage: python scripts/picture.py DEMO_FOLDER > docs/demo.svg
 """
@@ -28,6 +28,9 @@ def main() -> None:
     settings = Settings()
     result = evaluate_run_sets([folder / "runs"], folder / "msshift", settings=settings)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
+    for answer in result.answers:
+        console.print(answer.text)
+    console.print()
     for _, losses in result.figures.each("shift"):
         table = loss_table(losses, settings.measures[0], settings, brief=True)
         console.print(table.title, style="bold")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import itertools
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -21,6 +21,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from tests.support.command_line import SCRIPT, run_msshift, run_script
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
@@ -54,8 +55,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(cache.cleanup)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests with models first: one of the processes then imports torch for all of them."""
+    """Put the tests with models first: one of the processes then imports torch for all of them.
+
+    Of tests that are marked ``every(n)`` the first lane runs every n-th row.
+    """
+    for item in items:
+        for mark in item.iter_markers("every"):
+            assert isinstance(item, pytest.Function)
+            if max(item.callspec.indices.values()) % mark.args[0]:
+                item.add_marker(pytest.mark.extended)
     if config.pluginmanager.hasplugin("randomly"):
         return
     items.sort(key=lambda item: item.get_closest_marker("neural") is None)
@@ -68,19 +78,21 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 50, 50)
 
 
-@cache
-def _freeze_models_libraries() -> None:
-    gc.collect()
-    gc.freeze()
+_tests = itertools.count()
 
 
 def pytest_runtest_setup() -> None:
-    """Nor among what torch and its kin made, once a test has imported them.
+    """Nor among what modules and fixtures have made since.
 
-    Every training collects garbage at its end, which took a third of the time of a tiny one.
+    Every training collects garbage at its end, which took a tenth of the time of all tests.
     """
-    if "sentence_transformers" in sys.modules:
-        _freeze_models_libraries()
+    if next(_tests) % 50 == 0:
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let pytest's own collections at the end find nothing to look at."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -172,6 +184,18 @@ def build_once(make_once: MakeOnce) -> Iterator[Build]:
     yield build
     for folder, before in built.items():
         assert files(folder) == before, "a test changed a data set that others read"
+
+
+@pytest.fixture(scope="session")
+def first(build_once: Build) -> Path:
+    """Return a built data set; it is only read."""
+    return build_once("mini:300", "length", "wh-words")
+
+
+@pytest.fixture(scope="session")
+def second(build_once: Build) -> Path:
+    """Return another build of the same data version: one shift less, other rows."""
+    return build_once("mini:300", "length", samples=Samples(seed=1))
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ Row = tuple[Callable[..., Any], dict[str, Any], Spellings]
 def rows() -> dict[tuple[str, str], Row]:
     """Return the function and the parameter -> the call, its other arguments, the spellings."""
     runs = {"runs": "runs", "data": "msshift"}
-    dense = {"runs": "runs/dense", "also_test": {"dl19": "dl19"}}
+    dense = {"runs": "runs/dense", "extra_test": {"dl19": "dl19"}}
     triples = {"data": "msshift", "collection": "mini:300", "count": 2}
     linked = {**runs, "shifts": ["wh-words"], "indicators": ["weighted-jaccard"]}
     model = {"model": Searches(), "data": "msshift", "progress": False, "shift": ["length"]}
@@ -114,8 +114,8 @@ def rows() -> dict[tuple[str, str], Row]:
             model,
             {"shift": SHIFT, "seeds": [[2], 2, (2,)], "measures": SETTINGS},
         ),
-        "evaluate_also_tests": (
-            ms.evaluate_also_tests,
+        "evaluate_extra_tests": (
+            ms.evaluate_extra_tests,
             dense,
             {"runs": DENSE, "shifts": SHIFT, "settings": SETTINGS, "allow": ALLOW},
         ),
@@ -159,6 +159,7 @@ def rows() -> dict[tuple[str, str], Row]:
                 "allow": ALLOW,
             },
         ),
+        "mteb_tasks": (ms.mteb_tasks, {"data": "msshift"}, {"shifts": NO_SHIFT}),
         "Settings": (ms.Settings, {}, {"measures": MEASURE}),
         # It draws for seconds: what it refuses shows that it reads its arguments in the same way.
         "write_report": (
@@ -192,9 +193,11 @@ SEVERAL = re.compile(r"Sequence|Iterable|Collection\[str|ShiftNames|SettingsSour
 """Annotations of parameters that take several values, or measures."""
 
 OTHERWISE = {
+    ("Result", "answers"): "made by the functions that return results",
     ("Result", "notes"): "made by the functions that return results",
     ("Result", "scores"): "made by the functions that return results",
     ("Result", "layout"): "made by the functions that return results",
+    ("compare_run_sets", "others"): "stored_scores returns a list",
     ("make_variants", "queries"): "pairs of an id and a text, not several of a kind",
     ("review_leakage", "subsets"): "a text is a file of ids",
     ("write_run", "rankings"): "pairs of an id and a ranking, or a mapping",
@@ -246,13 +249,15 @@ def outcome(call: Callable[..., Any], **given: Any) -> Any:
 REFUSED = {
     ("analyse_report", "similarities"),
     ("link_losses", "figures"),
+    ("mteb_tasks", "shifts"),
     *(("write_report", name) for name in ("runs", "shifts", "settings", "allow")),
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.usefixtures("here")
 @pytest.mark.neural
-@pytest.mark.parametrize(("name", "parameter"), list(rows()), ids=[".".join(row) for row in rows()])
+@pytest.mark.parametrize(("name", "parameter"), rows(), ids=[".".join(row) for row in rows()])
 def test_one_value_is_accepted_where_several_are(name: str, parameter: str) -> None:
     call, given, spellings = rows()[name, parameter]
     outcomes = [outcome(call, **{**given, parameter: spelling}) for spelling in spellings]

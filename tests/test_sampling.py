@@ -135,11 +135,11 @@ def test_orders_of_training() -> None:
     assert _number_of_unknown("pranecolcane") == -860878680988153
 
     validation = [Row.judged(name, f"text {name}", "", {"d1": 1}) for name in IDS]
-    index: Any = SimpleNamespace(
-        ids=PassageIds(["d0", "d1"]), search=lambda texts, depth: [{"d0": 1.0} for _ in texts]
-    )
+    index: Any = SimpleNamespace(ids=PassageIds(["d0", "d1"]))
     run: Any = SimpleNamespace(
-        validation=validation, texts=lambda places: SimpleNamespace(to_pylist=list)
+        validation=validation,
+        texts=lambda places: SimpleNamespace(to_pylist=list),
+        first_of_bm25=lambda rows, depth, index: [{"d0": 1.0} for _ in rows],
     )
     settings: Any = SimpleNamespace(queries=4, depth=1)
     made = make_validation_set(run, index, settings)

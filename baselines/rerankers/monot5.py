@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msshift_bench.baselines.rerankers.reranker import Reranker
+from msshift_bench.baselines.rerankers.reranker import Reranker, load_module
 from msshift_bench.baselines.training.backbones import learn_word_pieces, loading
-from msshift_bench.encoders import SAFETENSORS
+from msshift_bench.encoders import DEFAULTS, ModelSettings, load_weights
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import replace_folder
@@ -53,24 +53,20 @@ class MonoT5(Reranker):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return a T5 that is to answer."""
-        lengths = (self.query_length, self.passage_length)
-        return self._of(encoder, lambda: _scorer(encoder, lengths), "encoder")
+        with loading("encoder", encoder):
+            scorer = _scorer(encoder, (self.query_length, self.passage_length))
+        return sentence_transformers.CrossEncoder(modules=[scorer])
 
     @classmethod
-    def load_model(cls, where: str | Path, **options: Any) -> Any:
+    def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
         """Return a model from a folder or the Hub: one saved here, or a T5 as it is published.
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        return cls._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
-
-    @classmethod
-    def _of(cls, where: str | Path, make: Any, what: str, **options: Any) -> Any:
-        with loading(what, where):
-            scorer = make()
-        return sentence_transformers.CrossEncoder(modules=[scorer], **options)
+        del settings
+        return load_module(_scorer_class(), where)
 
     def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
         """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
@@ -108,7 +104,7 @@ class MonoT5(Reranker):
 
 def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
     return _scorer_class()(
-        transformers.T5ForConditionalGeneration.from_pretrained(str(where), **SAFETENSORS),
+        load_weights(transformers.T5ForConditionalGeneration, where),
         _tokenizer(Path(where)),
         *lengths,
     )
@@ -135,10 +131,8 @@ def _scorer_class() -> Any:
             self._end = [*self._numbers("Relevant:"), tokenizer.eos_token_id]
 
         def _numbers(self, text: str, length: int | None = None) -> list[int]:
-            found: list[int] = self.tokenizer(
-                text, add_special_tokens=False, truncation=length is not None, max_length=length
-            ).input_ids
-            return found
+            cut = {"truncation": length is not None, "max_length": length}
+            return list(self.tokenizer(text, add_special_tokens=False, **cut).input_ids)
 
         def preprocess(self, pairs: Any, **_: Any) -> dict[str, Any]:
             # The parts are cut off one by one, so that the prompt's last word always stands.

@@ -16,11 +16,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.systems.rankings import check_scores
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer, best_of
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer, best_of, check_scores
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import load_backbone
+from msshift_bench.baselines.training.backbones import load_backbone, loading
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError
@@ -69,7 +68,7 @@ class RerankSearch(Scorer):
         run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
             texts = [row.text for row in run.queries]
-            found = bm25.search(texts, depth=self.depth)
+            found = run.first_of_bm25(run.queries, self.depth, bm25)
             rows = [
                 np.array(bm25.ids.rows(list(ranking)), np.int64)
                 for ranking in counted(found, "candidates", len(texts))
@@ -80,8 +79,9 @@ class RerankSearch(Scorer):
 
         def rankings() -> Iterator[Ranking]:
             for part in slices(len(rows), max(1, _PAIRS // self.depth)):
-                # The digest keeps apart the queries of several test sets.
-                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
+                # The digest keeps apart the queries and the passages of several test sets.
+                asked = repr((run.passages_digest(), texts[part]))
+                digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
                 saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
                 if not saved.stands():
                     chosen = [np.searchsorted(distinct, places) for places in rows[part]]
@@ -92,9 +92,8 @@ class RerankSearch(Scorer):
                         where = f"the reranking of query {row.query_id!r}"
                         check_scores(values, bm25.ids.ids[places].tolist(), where)
                     saved.write(np.concatenate(scores))
-                part_scores = saved.load()
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
-                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
+                for places, values in zip(rows[part], np.split(saved.load(), ends), strict=True):
                     yield best_of(bm25.ids, places, values, self.depth)
 
         yield from run.ranked(rankings(), bm25.ids)
@@ -173,6 +172,22 @@ class MonoBert(Reranker):
             processor_kwargs={"model_max_length": self.query_length + self.passage_length},
         )
         return sentence_transformers.CrossEncoder(modules=[backbone])
+
+
+def load_module(kind: Any, where: str | Path) -> Any:
+    """Return a CrossEncoder of one module that this package defines.
+
+    Args:
+        kind: the class of the module; its `load` takes a folder, or an id of the Hub.
+        where: the folder, or the id.
+
+    Raises:
+        NotFoundError: if there is no such model, or it cannot be loaded.
+        DataError: if its weights are pickles.
+    """
+    with loading("model", where):
+        module = kind.load(str(where))
+    return sentence_transformers.CrossEncoder(modules=[module])
 
 
 def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:

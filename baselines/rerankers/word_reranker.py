@@ -1,39 +1,266 @@
-"""What the re-rankers that compare words share: the words of a pair, their vectors, saved models.
+"""What the re-rankers that compare words share: words, their vectors, and saved models.
 
 They are those of Capreolus (Yates et al., WSDM 2020): text becomes the numbers of its content
 words, cut off and filled up to fixed lengths, and a network turns them into a score. Unlike there,
 places that only fill up count nowhere, as in the papers.
+
+Vectors are learnt here, or read from a file. Learnt vectors are the factors of the words' positive
+pointwise mutual information in the collection's passages (Levy, Goldberg and Dagan, TACL 2015, with
+their smoothed contexts and symmetric factors): nothing but the collection decides them.
 """
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from msshift_bench.baselines.rerankers.reranker import Reranker
-from msshift_bench.baselines.rerankers.word_vectors import (
-    COLLECTION,
-    WordTable,
-    WordVectors,
-    find_vectors,
-    make_word_table,
-)
+import numpy as np
+import numpy.typing as npt
+from pydantic import PositiveInt
+
+from msshift_bench.baselines.rerankers.reranker import Reranker, load_module
 from msshift_bench.baselines.systems.finding import not_loaded
 from msshift_bench.baselines.systems.recipe import RANDOM
-from msshift_bench.baselines.training.backbones import loading
 from msshift_bench.data import sha256_of
+from msshift_bench.encoders import DEFAULTS, ModelSettings
+from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.libraries import sentence_transformers, torch
+from msshift_bench.plumbing import numbered_lines, replace_folder, write_array, write_json
 from msshift_bench.sampling import keyed_number
 from msshift_bench.search import content_words
+from msshift_bench.settings import Table
 
 _WORDS = "words"
 """The folder of a saved model's words, and the file of its settings."""
 
 _KEPT_TEXTS = 200_000
 """Texts whose words are kept: candidates of several queries are cut into words once."""
+
+_TABLE, _VECTORS = "words.json", "vectors.npy"
+"""The files of a table of words, in its folder."""
+
+COLLECTION = "collection"
+"""As `Recipe.encoder`: vectors that are learnt from the collection's passages."""
+
+_SMOOTHED = 0.75
+"""The power of the counts of contexts (Levy et al., 2015, section 3.1)."""
+
+_UNKNOWN = 0.5
+"""The deviation of the vectors of words that have none, as in Capreolus."""
+
+_PAIRS = 4_000_000
+"""Pairs of words to count at a time."""
+
+_Vectors = npt.NDArray[np.float32]
+
+
+class WordVectors(Table):
+    """The words that a re-ranker knows, and how their vectors are learnt.
+
+    Attributes:
+        vocabulary: most words: the most frequent ones of the collection. Others match themselves.
+        dimensions: dimensions of a learnt vector; those of a file have their own.
+        window: how many words apart two words may stand to count as neighbours.
+    """
+
+    vocabulary: PositiveInt
+    dimensions: PositiveInt
+    window: PositiveInt
+
+
+@dataclass(frozen=True, slots=True)
+class WordTable:
+    """The words of a collection.
+
+    Attributes:
+        words: the most frequent first.
+        frequencies: the passages that hold each of them.
+        passages: the passages of the collection.
+        vectors: 32-bit floats of shape (words + 1, dimensions); the first row is zero, and that of
+            the word at place i is i + 1.
+    """
+
+    words: Sequence[str]
+    frequencies: Sequence[int]
+    passages: int
+    vectors: _Vectors
+
+    def inverse_frequencies(self) -> dict[str, float]:
+        """Return ln((passages + 1) / (frequency + 1)) by word, 0 or more."""
+        found = np.log((self.passages + 1) / (np.array(self.frequencies) + 1))
+        return dict(zip(self.words, found.tolist(), strict=True))
+
+    @property
+    def inverse_frequency_of_others(self) -> float:
+        """That of a word of no passage."""
+        return float(np.log(self.passages + 1))
+
+    def save(self, folder: Path) -> None:
+        """Write the table into a folder that appears once it is complete."""
+        with replace_folder(folder) as partial:
+            write_array(partial / _VECTORS, self.vectors)
+            write_json(
+                partial / _TABLE,
+                {
+                    "words": list(self.words),
+                    "frequencies": list(self.frequencies),
+                    "passages": self.passages,
+                },
+            )
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a table that `save` wrote."""
+        kept: Mapping[str, Any] = json.loads((folder / _TABLE).read_bytes())
+        return cls(kept["words"], kept["frequencies"], kept["passages"], np.load(folder / _VECTORS))
+
+
+def make_word_table(
+    texts: Iterable[str], settings: WordVectors, source: str, *, seed: int
+) -> WordTable:
+    """Return the most frequent words of a collection with their vectors.
+
+    Args:
+        texts: the passages.
+        settings: how many words, and how vectors are learnt.
+        source: `COLLECTION`, or a file of vectors, plain or compressed: per line a word and its
+            numbers, with or without word2vec's first line.
+        seed: of the vectors of words that have none.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        DataError: if a line of it is malformed, or it has no vector for any of the words.
+    """
+    numbers: dict[str, int] = {}
+    flat, ends = array("i"), array("q")
+    for text in texts:
+        flat.extend(numbers.setdefault(word, len(numbers)) for word in content_words(text))
+        ends.append(len(flat))
+    if not numbers:
+        raise DataError("the passages hold no word, so there are no word vectors")
+    found = np.frombuffer(flat, np.int32)
+    passage_of = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    frequencies = np.bincount(
+        np.unique(np.stack([passage_of, found]), axis=1)[1], minlength=len(numbers)
+    )
+    known = list(numbers)
+    order = sorted(range(len(known)), key=lambda n: (-int(frequencies[n]), known[n]))
+    chosen = order[: settings.vocabulary]
+    words = [known[number] for number in chosen]
+    if source == COLLECTION:
+        place = np.full(len(known), -1, np.int64)
+        place[chosen] = np.arange(len(chosen))
+        vectors = _factors(
+            _neighbours(place[found], passage_of, len(words), settings.window), settings.dimensions
+        )
+    else:
+        vectors = _from_file(find_vectors(source), words)
+    drawn = np.random.default_rng(seed).normal(0, _UNKNOWN, vectors.shape).astype(np.float32)
+    vectors = np.where(vectors.any(axis=1, keepdims=True), vectors, drawn)
+    return WordTable(
+        words,
+        [int(frequencies[number]) for number in chosen],
+        len(ends),
+        np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors]),
+    )
+
+
+def _neighbours(
+    words: npt.NDArray[np.int64], passage_of: npt.NDArray[np.int64], size: int, window: int
+) -> Any:
+    """Return how often two words stand near each other, as a sparse symmetric matrix."""
+    from scipy.sparse import coo_array, csr_array
+
+    counts = csr_array((size, size), dtype=np.float64)
+    for apart in range(1, window + 1):
+        for first in range(0, len(words) - apart, _PAIRS):
+            last = min(first + _PAIRS, len(words) - apart)
+            left, right = words[first:last], words[first + apart : last + apart]
+            together = passage_of[first:last] == passage_of[first + apart : last + apart]
+            used = (left >= 0) & (right >= 0) & together
+            ones = np.ones(int(used.sum()))
+            counts += coo_array((ones, (left[used], right[used])), shape=(size, size)).tocsr()
+    return (counts + counts.T).tocoo()
+
+
+def _factors(counts: Any, dimensions: int) -> _Vectors:
+    """Return the factors of the positive pointwise mutual information; 0 beyond its rank."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.linalg import svds
+
+    size = counts.shape[0]
+    found = np.zeros((size, dimensions), np.float32)
+    rank = min(dimensions, size - 1)
+    if rank < 1 or counts.nnz == 0:
+        return found
+    rows = np.asarray(counts.sum(axis=1)).ravel()
+    contexts = rows**_SMOOTHED
+    row, column = counts.coords
+    expected = rows[row] * contexts[column] / contexts.sum()
+    positive = np.maximum(0, np.log(counts.data / expected))
+    matrix = coo_array((positive, (row, column)), shape=counts.shape).tocsr()
+    left, values, _ = svds(matrix, k=rank, v0=np.random.default_rng(0).standard_normal(size))
+    found[:, :rank] = left * np.sqrt(values)
+    return found
+
+
+def find_vectors(source: str) -> Path:
+    """Return the file of word vectors that a recipe names.
+
+    Raises:
+        NotFoundError: if there is no such file.
+    """
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise NotFoundError(
+            f"no word vectors {source}: there is no such file; give one in the format of GloVe or "
+            f'word2vec (text), or encoder = "{COLLECTION}"'
+        )
+    return path
+
+
+def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
+    """Return the vectors of some words in a file; 0 for words that it lacks."""
+    place = {word: number for number, word in enumerate(words)}
+    found: _Vectors | None = None
+    missing = set(words)
+    for number, word, values in _lines(path):
+        if word not in missing or (found is not None and len(values) > found.shape[1]):
+            continue  # GloVe has some words with a space.
+        try:
+            vector = np.array(values, np.float32)
+        except ValueError:
+            raise DataError(f"{path}:{number}: {word!r} is not followed by numbers only") from None
+        if not len(vector):
+            raise DataError(f"{path}:{number}: {word!r} is followed by no number; is this a list?")
+        if found is None:
+            found = np.zeros((len(words), len(vector)), np.float32)
+        if len(vector) != found.shape[1] or not np.isfinite(vector).all():
+            raise DataError(
+                f"{path}:{number}: {word!r} has {len(vector)} numbers; each line must have a word "
+                f"and as many finite numbers as those before, {found.shape[1]}"
+            )
+        found[place[word]] = vector
+        missing.remove(word)
+    if found is None:
+        raise DataError(f"{path} has a vector for none of the collection's {len(words)} words")
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the number, the word and the numbers of each line, without word2vec's first line."""
+    findings = FindingLog()
+    for number, line in numbered_lines(path, findings):
+        word, *values = line.rstrip().split(" ")
+        if not (number == 1 and len(values) == 1 and word.isdecimal()):
+            yield number, word, values
+    findings.stop_if_any(DataError, f"{path} is no file of word vectors:")
 
 
 class WordReranker(Reranker):
@@ -78,21 +305,18 @@ class WordReranker(Reranker):
         return sentence_transformers.CrossEncoder(modules=[_scorer_class(type(self))(self, table)])
 
     @classmethod
-    def load_model(cls, where: str | Path, **options: Any) -> Any:
+    def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
         """Return a model from a folder that `msshift run --keep-model` wrote.
 
         Raises:
             NotFoundError: if it is no such folder, or it cannot be loaded.
             DataError: if its weights are a pickle.
         """
+        del settings
         if not (Path(where) / f"{_WORDS}.json").is_file():
-            error = ValueError(
-                f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
-            )
-            raise not_loaded("model", where, error)
-        with loading("model", where):
-            scorer = _scorer_class(cls).load(str(where))
-        return sentence_transformers.CrossEncoder(modules=[scorer], **options)
+            error = f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
+            raise not_loaded("model", where, ValueError(error))
+        return load_module(_scorer_class(cls), where)
 
     def check_encoder(self) -> None:
         """Check that the file of vectors is there.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PrivateAttr
 
-from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
+from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE
 from msshift_bench.baselines.systems.searcher import (
     Arrays,
     BlockSearch,
@@ -28,11 +28,13 @@ from msshift_bench.baselines.systems.searcher import (
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
 from msshift_bench.baselines.training.neural import Neural, scaled
+from msshift_bench.encoders import SIMILARITIES
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.runs import low_recall
 from msshift_bench.search import Best, Ranking
+from msshift_bench.settings import later
 
 _logger = logging.getLogger(__name__)
 
@@ -41,9 +43,7 @@ _modules: Any = Library("sentence_transformers.sentence_transformer.modules")
 _util: Any = Library("sentence_transformers.util")
 _faiss: Any = Library("faiss", "neural", "search by an index")
 
-SIMILARITIES = ("dot", "cosine")
-"""The similarities that a search by dot product can rank by."""
-
+COSINE = "cosine"
 
 _HALF = "float16"
 
@@ -58,6 +58,9 @@ _MEASURED = 100
 
 _TOGETHER = 1_024
 """Queries that an index is asked together."""
+
+_CPU_BATCH = 16
+"""Most texts that a processor encodes together: the states of more do not fit its caches."""
 
 
 class DenseSearch(BlockSearch):
@@ -75,6 +78,8 @@ class DenseSearch(BlockSearch):
     """
 
     similarities: ClassVar[tuple[str, ...]] = SIMILARITIES
+    methods: ClassVar[tuple[str, str]] = ("encode_document", "encode_query")
+    """The names of the model's methods for passages and for queries."""
 
     index: str | None = later(None)
     index_parameters: str | None = later(None)
@@ -91,8 +96,8 @@ class DenseSearch(BlockSearch):
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the dot products of each query with its candidates."""
-        left = encode_texts(model.encode_query, queries, self.batch_size)
-        right = encode_texts(model.encode_document, passages, self.batch_size)
+        left = self.vectors(model, queries, query=True)
+        right = self.vectors(model, passages, query=False)
         for query, places in zip(left, candidates, strict=True):
             yield right[places] @ query
 
@@ -103,8 +108,8 @@ class DenseSearch(BlockSearch):
             UsageError: if vectors have no dimensions, or queries others than passages.
             DataError: if a vector is not finite.
         """
-        method = "encode_query" if query else "encode_document"
-        vectors = self.vectors(model, method, texts)
+        method = self.methods[query]
+        vectors = self.vectors(model, texts, query=query)
         dimensions = vectors.shape[1]
         if not dimensions:
             raise UsageError(
@@ -119,15 +124,16 @@ class DenseSearch(BlockSearch):
             )
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
-        return vectors if query else self.stored(vectors)
-
-    def vectors(self, model: Any, method: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return the vectors that a method of the model gives texts, as dot products need them."""
-        vectors = encode_texts(getattr(model, method), texts, self.batch_size)
-        if model.similarity_fn_name == "cosine":
+        if self.compares_by(model) == COSINE:
             # In 32 bits: a model of 16 bits would round the lengths.
             vectors = torch.nn.functional.normalize(torch.from_numpy(vectors)).numpy()
-        return vectors
+        return vectors if query else self.stored(vectors)
+
+    def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
+        """Return the vectors that the model gives texts, of shape (texts, dimensions)."""
+        on_cpu = str(getattr(model, "device", "")) == "cpu"
+        size = min(self.batch_size, _CPU_BATCH) if on_cpu else self.batch_size
+        return encode_texts(getattr(model, self.methods[query]), texts, size)
 
     def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
         """Return the arrays of a block of passages.
@@ -160,7 +166,7 @@ class DenseSearch(BlockSearch):
             yield from super().rank(model, run)
             return
         # A wrong index is refused before the passages are encoded, which may take hours.
-        (vector,) = self.encode(model, [run.queries[0].text], query=True)
+        (vector,) = self.encode(model, self.sides(model, run)[1][:1], query=True)
         index = VectorIndex(self, len(vector))
         queries, passages = self.encoded(model, run)
         report_progress("index", 0, 0)
@@ -198,12 +204,19 @@ class BiEncoder(Neural):
 
         Raises:
             NotFoundError: if there is no such encoder.
-            UsageError: if faiss does not know the index, or it does not go with the dimensions.
+            UsageError: if faiss does not know the index, or it does not go with the dimensions, or
+                the vectors have fewer dimensions than are kept.
         """
         super().check_encoder()
-        if self.search.index is not None:
-            size = self.random.hidden if self.random else load_config(self.encoder).hidden_size
-            VectorIndex(self.search, size)
+        kept, index = self.model.truncate_dim, self.search.index
+        if kept is None and index is None:
+            return
+        shape: Any = self.random or load_config(self.encoder, self.model)
+        size = shape.hidden if self.random else shape.hidden_size
+        if kept is not None and kept > size:
+            raise UsageError(f"model.truncate_dim must be at most {size}, got {kept}")
+        if index is not None:
+            VectorIndex(self.search, kept or size)
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
@@ -213,13 +226,18 @@ class BiEncoder(Neural):
         parts = [backbone, _modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
         if self.normalize:
             parts.append(_modules.Normalize())
-        return sentence_transformers.SentenceTransformer(modules=parts, similarity_fn_name="dot")
+        # The first dimensions of a vector of length 1 are shorter: the search scales them again.
+        cut = self.normalize and self.model.truncate_dim is not None
+        return sentence_transformers.SentenceTransformer(
+            modules=parts, similarity_fn_name="cosine" if cut else "dot"
+        )
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
         kind = {MARGIN_MSE: _losses.MarginMSELoss, KL: _losses.DistillKLDivLoss}
-        compare = scaled(_util.pairwise_dot_score, self.loss_scale)
-        return kind[self.teacher_loss](model, similarity_fct=compare)
+        return kind[self.teacher_loss](
+            model, similarity_fct=scaled(_util.pairwise_dot_score, self.loss_scale)
+        )
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch (DPR, equation 2)."""
@@ -255,18 +273,14 @@ class VectorIndex:
     """
 
     def __init__(self, settings: DenseSearch, dimensions: int) -> None:
-        self._settings = settings
+        self._settings, self._parameters = settings, settings.index_parameters or ""
         try:
             self._index = _faiss.index_factory(
                 dimensions, settings.index, _faiss.METRIC_INNER_PRODUCT
             )
-            self._set_parameters()
+            _faiss.ParameterSpace().set_index_parameters(self._index, self._parameters)
         except RuntimeError as error:
             raise self._refusal(error) from error
-
-    def _set_parameters(self) -> None:
-        parameters = self._settings.index_parameters or ""
-        _faiss.ParameterSpace().set_index_parameters(self._index, parameters)
 
     def _refusal(self, error: RuntimeError) -> UsageError:
         index, parameters = self._settings.index, self._settings.index_parameters
@@ -303,7 +317,7 @@ class VectorIndex:
             with write_atomically(path) as file:
                 _faiss.write_index(self._index, _faiss.PyCallbackIOWriter(file.write))
         self._index = _faiss.read_index(str(path))
-        self._set_parameters()
+        _faiss.ParameterSpace().set_index_parameters(self._index, self._parameters)
         return path.stat().st_size
 
     def _learn(self, passages: EncodedPassages) -> None:

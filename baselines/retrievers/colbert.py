@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.systems.recipe import MARGIN_MSE, later
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE
 from msshift_bench.baselines.systems.searcher import (
     ALL_PASSAGES,
     Arrays,
@@ -29,11 +29,16 @@ from msshift_bench.baselines.systems.searcher import (
     search_blocks,
 )
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import check_finite, load_backbone
+from msshift_bench.baselines.training.backbones import (
+    check_finite,
+    check_finite_parts,
+    load_backbone,
+)
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Best, Ranking
+from msshift_bench.settings import later
 
 _losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
 _scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
@@ -72,8 +77,7 @@ class ColBertSearch(BlockSearch):
         """Yield MaxSim of each query with its candidates."""
         left = query_vectors(model, queries, self.batch_size)
         right = passage_vectors(model, passages, self.batch_size)
-        ends = np.cumsum(right["lengths"])
-        tokens = np.split(right["vectors"], ends[:-1])
+        tokens = np.split(right["vectors"], np.cumsum(right["lengths"])[:-1])
         for query, places in zip(left, candidates, strict=True):
             chosen = np.concatenate([tokens[place] for place in places])
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
@@ -86,10 +90,8 @@ class ColBertSearch(BlockSearch):
             check_finite(finite, texts)
             return vectors
         encoded = passage_vectors(model, texts, self.batch_size)
-        owners = np.repeat(np.arange(len(texts)), encoded["lengths"])
-        every = np.ones(len(texts), np.bool_)
-        every[owners[~np.isfinite(encoded["vectors"]).all(axis=1)]] = False
-        check_finite(every, texts)
+        finite = np.isfinite(encoded["vectors"]).all(axis=1)
+        check_finite_parts(finite, encoded["lengths"], texts)
         return encoded
 
     def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
@@ -103,7 +105,7 @@ class ColBertSearch(BlockSearch):
         if depth := self.reranks:
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64)
-                for ranking in run.bm25().search((row.text for row in run.queries), depth=depth)
+                for ranking in run.first_of_bm25(run.queries, depth)
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:
@@ -187,12 +189,6 @@ class ColBert(Neural):
             and not own,
         )
 
-    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
-        """Return the kinds of the columns, and the markers that begin their texts."""
-        arguments = super().training_arguments(model, columns)
-        tasks = arguments["router_mapping"]
-        return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
-
 
 def rerank(
     queries: npt.NDArray[np.float32],
@@ -209,8 +205,7 @@ def rerank(
         depth: passages per ranking.
     """
     for asked in batches(zip(queries, candidates, strict=True), _TOGETHER):
-        add = partial(_add_candidates, asked)
-        yield from search_blocks(add, passages, len(asked), depth=depth)
+        yield from search_blocks(partial(_add_candidates, asked), passages, len(asked), depth=depth)
 
 
 def _add_candidates(
@@ -226,10 +221,9 @@ def _add_candidates(
         inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
         if len(inside):
             lengths = block["lengths"][inside - rows.start]
-            firsts = starts[inside - rows.start]
             tokens = [
                 block["vectors"][first : first + length]
-                for first, length in zip(firsts, lengths, strict=True)
+                for first, length in zip(starts[inside - rows.start], lengths, strict=True)
             ]
             best.add_some(place, max_sim(query[None], np.concatenate(tokens), lengths)[0], inside)
 
@@ -298,10 +292,9 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
     Rows of zeros fill up shorter queries: they add nothing to MaxSim.
     """
     encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
-    padded = torch.nn.utils.rnn.pad_sequence(
+    vectors: npt.NDArray[np.float32] = torch.nn.utils.rnn.pad_sequence(
         [tokens.float().cpu() for tokens in encoded], batch_first=True
-    )
-    vectors: npt.NDArray[np.float32] = padded.numpy()
+    ).numpy()
     return vectors
 
 

@@ -21,8 +21,9 @@ from pydantic import NonNegativeFloat, PositiveInt
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
 from msshift_bench.baselines.systems.searcher import Arrays, BlockSearch, Candidates
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import check_finite, load_backbone
+from msshift_bench.baselines.training.backbones import check_finite_parts, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
+from msshift_bench.encoders import DEFAULTS, ModelSettings
 from msshift_bench.errors import DataError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches, in_parallel, slices
@@ -61,10 +62,7 @@ class SparseSearch(BlockSearch):
         """Return the sparse matrix of queries, or the inverted index of passages."""
         method = model.encode_query if query else model.encode_document
         vectors = sparse_vectors(method, texts, self.batch_size)
-        owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
-        finite = np.ones(len(texts), np.bool_)
-        finite[owners[~np.isfinite(vectors.data)]] = False
-        check_finite(finite, texts)
+        check_finite_parts(np.isfinite(vectors.data), np.diff(vectors.indptr), texts)
         return vectors if query else inverted_index(vectors)
 
     def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
@@ -74,8 +72,7 @@ class SparseSearch(BlockSearch):
         the other queries.
         """
         postings = Sparse(block["weights"], block["passages"], block["starts"])
-        size = rows.stop - rows.start
-        search = partial(best.add_products, queries, postings, rows.start, size)
+        search = partial(best.add_products, queries, postings, rows.start, rows.stop - rows.start)
         in_parallel(search, slices(len(queries.indptr) - 1, BATCH))
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
@@ -94,23 +91,16 @@ class SparseSearch(BlockSearch):
                     "regularisers have won; train it again with smaller query_flops and "
                     "passage_flops, or a lower learning_rate"
                 )
-        run.facts["index"] |= {
-            "terms_per_query": queries.nnz / len(run.queries),
-            "terms_per_passage": terms / len(passages.ids),
-        }
+        per_query, per_passage = queries.nnz / len(run.queries), terms / len(passages.ids)
+        run.facts["index"] |= {"terms_per_query": per_query, "terms_per_passage": per_passage}
         yield from run.ranked(self.search(queries, passages), passages.ids)
-        self._tell(run)
-
-    def _tell(self, run: Run) -> None:
-        """Log how sparse the vectors are; of the paper's recipe with MS-Shift's figures."""
-        index, file = run.facts["index"], run.system.file
-        reported = f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
+        is_paper = str(run.facts.get("recipe", {}).get("name")) == "paper"
         _logger.info(
             "%s: %.1f terms per query and %.1f per passage on average%s",
             run.name,
-            index["terms_per_query"],
-            index["terms_per_passage"],
-            reported if file and file.name == "paper" else "",
+            per_query,
+            per_passage,
+            f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}" if is_paper else "",
         )
 
 
@@ -152,9 +142,9 @@ class Splade(Neural):
         return pool_before_log(sentence_transformers.SparseEncoder(modules=[backbone, pooling]))
 
     @classmethod
-    def load_model(cls, where: str | Path, **options: Any) -> Any:
+    def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
         """Return a model that was saved in a folder, or published on the Hugging Face Hub."""
-        return pool_before_log(super().load_model(where, **options))
+        return pool_before_log(super().load_model(where, settings))
 
     def training_loss(self, model: Any) -> Any:
         """Return the loss of judgements, teacher or both, with the regularisers."""

@@ -42,9 +42,9 @@ _NEURAL = (
     "retrievers.colbert:ColBert",
     "rerankers.reranker:MonoBert",
     "rerankers.monot5:MonoT5",
-    "rerankers.knrm:Knrm",
-    "rerankers.duet:Duet",
-    "rerankers.pacrr:Pacrr",
+    "rerankers.word_networks:Knrm",
+    "rerankers.word_networks:Duet",
+    "rerankers.word_networks:Pacrr",
 )
 
 _MODULES = "modules.json"
@@ -69,8 +69,8 @@ def our_systems() -> Mapping[str, type[System]]:
 
 
 def _by_name(places: tuple[str, ...]) -> Mapping[str, type[System]]:
-    points = [EntryPoint("", f"{_HOME}.{place}", ENTRY_POINTS) for place in places]
-    return MappingProxyType({kind.name: kind for kind in (point.load() for point in points)})
+    kinds = (EntryPoint("", f"{_HOME}.{place}", ENTRY_POINTS).load() for place in places)
+    return MappingProxyType({kind.name: kind for kind in kinds})
 
 
 @cache
@@ -125,25 +125,24 @@ def _checked(point: EntryPoint) -> type[System]:
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, System)):
         raise UsageError(f"{point.value} must name a class that is a System")
-    lacking = sorted(kind.__abstractmethods__)
-    if not hasattr(kind, "name"):
-        lacking.insert(0, "name")
+    lacking = [*([] if hasattr(kind, "name") else ["name"]), *sorted(kind.__abstractmethods__)]
     if lacking:
         raise UsageError(f"its class {kind.__name__} must define {', '.join(lacking)} in its body")
     return kind
 
 
-def kind_of_model(model: str) -> str:
+def kind_of_model(model: str, revision: str | None = None) -> str:
     """Return the kind of system that a model's settings name, a key of `neural_systems`.
 
     Args:
         model: a folder, or an id of the Hugging Face Hub.
+        revision: the branch, tag or commit on the Hub.
 
     Raises:
         UsageError: if they name none, or are no JSON object.
         NotFoundError: if there is no such model, or the Hub cannot be reached.
     """
-    kind = named_kind(model)
+    kind = named_kind(model, revision)
     if kind is None:
         raise UsageError(
             f"{model} does not say what kind of model it is; name it with --set kind=KIND: one of "
@@ -152,9 +151,9 @@ def kind_of_model(model: str) -> str:
     return kind
 
 
-def named_kind(model: str) -> str | None:
+def named_kind(model: str, revision: str | None = None) -> str | None:
     """Return what `kind_of_model` does; `None` if the settings name no kind."""
-    file = _settings(model)
+    file = _settings(model, revision)
     try:
         settings = json.loads(file.read_bytes()) if file else {}
     except (ValueError, RecursionError):
@@ -173,11 +172,8 @@ def kind_of(model_type: str, module_name: str) -> str | None:
         model_type: the name of its class in sentence-transformers.
         module_name: the name of its first module's class.
     """
-    for name in (module_name, ""):
-        for kind, system in neural_systems().items():
-            if (system.model_type, system.module_name) == (model_type, name):
-                return kind
-    return None
+    kinds = {(kind.model_type, kind.module_name): name for name, kind in neural_systems().items()}
+    return kinds.get((model_type, module_name)) or kinds.get((model_type, ""))
 
 
 def _first_module(file: Path) -> str:
@@ -192,7 +188,7 @@ def _first_module(file: Path) -> str:
         ) from None
 
 
-def _settings(model: str) -> Path | None:
+def _settings(model: str, revision: str | None) -> Path | None:
     """Return the file of a model's settings; `None` if the model has none.
 
     Raises:
@@ -203,7 +199,7 @@ def _settings(model: str) -> Path | None:
         return file if file.is_file() else None
     ask_only_if_it_answers(model, "a published model")
     try:
-        return Path(_hub.hf_hub_download(model, _SETTINGS))
+        return Path(_hub.hf_hub_download(model, _SETTINGS, revision=revision))
     except _hub_errors.RemoteEntryNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -24,7 +24,7 @@ from msshift_bench.dataset_builders.negatives import named_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import parse_measure
-from msshift_bench.plumbing import batches, report_progress
+from msshift_bench.plumbing import batches, counted_parts, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
     BATCH,
@@ -72,7 +72,10 @@ class Bm25Words(System):
         Bm25([Passage("1", "word")], self.index_parameters())
 
     def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Index the collection, unless that is done, and rank."""
+        """Index the collection, unless that is done, and rank passages that are not excluded."""
+        depth = parameters.depth
+        if more := run.exclusions.most(run.queries):
+            parameters = replace(parameters, depth=depth + more)
         # Other machines have an index of their own, and this process only needs the doc_ids.
         index: Bm25 | None = None
         if engine_in_use().address is None:
@@ -81,7 +84,8 @@ class Bm25Words(System):
             ids = index.ids
         else:
             ids = PassageIds([passage.doc_id for passage in run.passages("read")])
-        yield from run.ranked(_rank(run, parameters, ids, index), ids)
+        for query_id, ranking in run.ranked(_rank(run, parameters, ids, index), ids):
+            yield query_id, run.exclusions.left(query_id, ranking, depth) if more else ranking
 
 
 class Bm25System(Bm25Words):
@@ -97,6 +101,7 @@ class Bm25System(Bm25Words):
     """
 
     name = "bm25"
+    training_queries = "none"
 
     k1: float = 0.82
     b: float = 0.68
@@ -150,11 +155,8 @@ def _rank(
         _Block(passages, parameters, stemmed_by, [row.text for row in part], index, address)
         for part in batches(run.queries, _BLOCK_QUERIES)
     )
-    done = 0
-    for block in engine_in_use().keep(_find, blocks, run.work / "blocks"):
-        best = block.load()
-        done += len(best)
-        report_progress(f"search {run.test_set}".rstrip(), done, len(run.queries))
+    kept = (block.load() for block in engine_in_use().keep(_find, blocks, run.work / "blocks"))
+    for best in counted_parts(kept, f"search {run.test_set}".rstrip(), len(run.queries)):
         for part in batches(range(len(best)), BATCH):
             yield from rankings_of(best[part[0] : part[-1] + 1], ids)
 
@@ -232,9 +234,8 @@ class TunedBm25System(Bm25Words):
         columns: list[dict[str, float]] = []
         choices = [replace(self.index_parameters(**point), depth=_CUT) for point in _GRID]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
-            rankings = index.search(row.text for row in rows)
-            found = zip((row.query_id for row in rows), rankings, strict=True)
-            columns.append(_MEASURE.of_rankings(dict(found), relevant))
+            found = dict(zip(relevant, run.first_of_bm25(rows, _CUT, index), strict=True))
+            columns.append(_MEASURE.of_rankings(found, relevant))
             report_progress("tune", done, len(_GRID))
         return {query_id: tuple(column[query_id] for column in columns) for query_id in relevant}
 

@@ -7,20 +7,23 @@ share. Each system adds its own in a subclass, and refuses those of the others.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
+from itertools import takewhile
+from operator import methodcaller
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, PrivateAttr
 
-from msshift_bench.checked import Checked, as_json, check_value, parse_toml
-from msshift_bench.errors import Finding, NotFoundError, UnknownNameError, UsageError, raise_any
+from msshift_bench.checked import parse_toml
+from msshift_bench.encoders import DEFAULTS, OF_LOADING, ModelSettings
+from msshift_bench.errors import NotFoundError, UsageError, check_name
+from msshift_bench.settings import Table, later, refusal
 
 RANDOM = "random"
 """As `Recipe.encoder`: random weights, of the shape in the table ``[random]``. As
@@ -38,21 +41,18 @@ MARGIN_MSE = "margin-mse"
 KL = "kl"
 """As `Recipe.teacher_loss`: the divergence of the distributions over a query's passages."""
 
+_KEYS = {
+    "similarity": "normalize",
+    "normalize": "normalize",
+    "dtype": "search_precision",
+    "batch_size": "search.batch_size",
+    "query_length": "query_length",
+    "passage_length": "passage_length",
+}
+"""Settings of models -> the key of recipes for the same."""
+
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 """A number from 0 to 1, without 1."""
-
-
-def later(default: Any) -> Any:
-    """Declare a field that recipes did not have at first.
-
-    With its default it is in no digest, so that what was trained without it still is what its
-    recipe makes.
-    """
-
-    def is_default(value: object) -> bool:
-        return bool(value == default)
-
-    return Field(default, exclude_if=is_default)
 
 
 def multiple(table: Table, larger: str, smaller: str) -> Iterator[tuple[str, str]]:
@@ -60,118 +60,6 @@ def multiple(table: Table, larger: str, smaller: str) -> Iterator[tuple[str, str
     value, part = getattr(table, larger), getattr(table, smaller)
     if value % part:
         yield larger, f"{value} is no multiple of {smaller} {part}"
-
-
-def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
-    """Return the error that tells what is wrong with values, each with its line where there is one.
-
-    Args:
-        source: the file, or what else holds the values.
-        findings: what is wrong with them.
-    """
-    lines = []
-    for finding in findings:
-        where = f"{source}:{finding.line}" if finding.line else source
-        fix = f" ({finding.fix})" if finding.fix else ""
-        lines.append(f"{where}: {finding.message}{fix}")
-    if len(lines) == 1:
-        return UsageError(lines[0])
-    return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
-
-
-def _nowhere(_name: str) -> str:
-    return ""
-
-
-class Table(Checked):
-    """A table of a recipe, or a recipe: fields that are checked as the table is made."""
-
-    _file: RecipeFile | None = PrivateAttr(default=None)
-
-    @property
-    def file(self) -> RecipeFile | None:
-        """The file that the fields were read from, if any; some may be replaced since."""
-        return self._file
-
-    def parameters(self) -> dict[str, Any]:
-        """Return all fields as JSON values, but those that are `later` and have their defaults."""
-        values: dict[str, Any] = as_json(self.model_dump(), "")
-        return values
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
-        text = json.dumps(self.parameters(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def changed(self, **values: Any) -> Self:
-        """Return the table with other values, checked like all.
-
-        Raises:
-            UsageError: naming each field whose value cannot be.
-        """
-        checked = check_value(
-            {**dict(self), **values}, type(self), "the recipe", partial(refusal, "the recipe")
-        )
-        return self.model_copy(update=dict(checked))
-
-    def with_changes(
-        self, changes: Mapping[str, Any], elsewhere: Callable[[str], str] = _nowhere
-    ) -> Self:
-        """Return the table with other values, checked like all.
-
-        Args:
-            changes: field -> value; those of a table within by ``table.field``.
-            elsewhere: says, for the message, who has a field that this one has not.
-
-        Raises:
-            UsageError: naming each field that it has not, or whose value cannot be.
-        """
-        if not changes:
-            return self
-        self.check_names(changes, elsewhere)
-        values = nested(changes)
-        for name, value in values.items():
-            table = getattr(self, name)
-            if isinstance(value, dict) and isinstance(table, Table):
-                values[name] = {**dict(table), **value}
-        return self.changed(**values)
-
-    @classmethod
-    def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the fields and their defaults, those of a table within after it: ``table.field``.
-
-        The default of a field that has none, and that a recipe must give, is ``...``.
-        """
-        for name, field in cls.model_fields.items():
-            yield prefix + name, ... if field.is_required() else field.default
-            for part in (field.annotation, *get_args(field.annotation)):
-                if isinstance(part, type) and issubclass(part, Table):
-                    yield from part.defaults(f"{name}.")
-
-    @classmethod
-    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
-        """Check that there are the fields that are to be changed; see `with_changes`."""
-        label = getattr(cls, "name", cls.__name__)
-        names = [name for name, _ in cls.defaults()]
-        unknown = []
-        for name in changes:
-            if name not in names:
-                near = [valid for valid in names if valid.endswith(f".{name}")]
-                hint = f"did you mean {near[0]!r}" if near else elsewhere(name)
-                unknown.append(UnknownNameError(f"field of {label}", name, names, hint))
-        raise_any(unknown, f"{label} does not have {len(unknown)} of these fields:")
-
-
-def nested(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes with those of a table's fields, ``table.field``, in a dictionary of theirs."""
-    values: dict[str, Any] = {}
-    for name, value in changes.items():
-        table, dot, field = name.partition(".")
-        if dot:
-            values.setdefault(table, {})[field] = value
-        else:
-            values[name] = value
-    return values
 
 
 class RandomEncoder(Table):
@@ -231,7 +119,7 @@ class SearchSettings(Table):
 
     Attributes:
         depth: passages per ranking.
-        batch_size: texts encoded together.
+        batch_size: texts encoded together; bi-encoders take at most 16 at once on a processor.
     """
 
     depth: PositiveInt = 1000
@@ -277,6 +165,8 @@ class TrainingSettings(Table):
     """The name of the model's class in sentence-transformers, with which those of its trainer and
     arguments begin; "" for a model of transformers."""
 
+    _file: RecipeFile | None = PrivateAttr(default=None)
+
     batch_size: int = Field(ge=2)
     accumulate: PositiveInt
     steps: PositiveInt | None = None
@@ -294,6 +184,11 @@ class TrainingSettings(Table):
     checkpoint_every: PositiveInt
     passage_length: int = Field(ge=3)
     random: RandomEncoder | None = None
+
+    @property
+    def file(self) -> RecipeFile | None:
+        """The file that the fields were read from, if any; some may be replaced since."""
+        return self._file
 
     def rules(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with several fields together."""
@@ -351,6 +246,8 @@ class Recipe(TrainingSettings):
         teacher_scale: factor of the teacher's scores; those of the model have `loss_scale`.
         judgement_weight: a model with a teacher learns from the judgements, too, if this is not 0:
             their loss, with the batch's negatives, is added with this weight.
+        model: settings of the model: the prompts, with which it is trained and searches, the
+            dimensions that the search keeps, and how the encoder is loaded.
         search: how the model searches the passages.
         search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
             which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
@@ -369,6 +266,7 @@ class Recipe(TrainingSettings):
     teacher_loss: Literal["margin-mse", "kl"] = later(MARGIN_MSE)
     teacher_scale: NonNegativeFloat = later(1.0)
     judgement_weight: NonNegativeFloat = later(0.0)
+    model: ModelSettings = later(DEFAULTS)
     search: SearchSettings
     search_precision: Literal["fp32", "bf16"] = "fp32"
     validation: EarlyStopping | None = None
@@ -395,6 +293,42 @@ class Recipe(TrainingSettings):
                 f"it is {self.judgement_weight:g} and there is no teacher; judgements alone have "
                 "no weight",
             )
+        refused = self.refused_settings()
+        if self.random:
+            loading = f'encoder = "{RANDOM}" loads no weights; remove it'
+            refused |= {f"model.{name}": loading for name in OF_LOADING}
+        for name in (f"model.{name}" for name in self.model.given()):
+            if name in refused:
+                yield name, f"{self.name} does not take it here: {refused[name]}"
+
+    @classmethod
+    def refused_settings(cls) -> dict[str, str]:
+        """Return ``model.<setting>`` that this system's recipes refuse -> the reason."""
+        reasons = {
+            **{
+                name: f"it is a setting of {of}"
+                for name, of in ModelSettings.lacked_by(cls).items()
+            },
+            **{
+                name: f"use {key}, a key of the recipe"
+                for name, key in _KEYS.items()
+                if key.partition(".")[0] in cls.model_fields
+            },
+            "device": "a training takes the GPU that torch finds; remove it",
+        }
+        return {f"model.{name}": reason for name, reason in reasons.items()}
+
+    @classmethod
+    def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield the fields and their defaults, without settings of models that are refused."""
+        refused = cls.refused_settings()
+        yield from (field for field in super().defaults(prefix) if field[0] not in refused)
+
+    @classmethod
+    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
+        """Check that there are the fields; `rules` refuses settings of models with a reason."""
+        refused = cls.refused_settings()
+        super().check_names((name for name in changes if name not in refused), elsewhere)
 
     @property
     def parts(self) -> int:
@@ -448,12 +382,8 @@ class RecipeFile:
     @property
     def about(self) -> str:
         """Its purpose: the comment on top up to its first colon; "" if there is none."""
-        lines = []
-        for line in self.text.splitlines():
-            if not line.startswith("#"):
-                break
-            lines.append(line.removeprefix("#").strip())
-        return " ".join(lines).partition(":")[0]
+        lines = takewhile(methodcaller("startswith", "#"), self.text.splitlines())
+        return " ".join(line.removeprefix("#").strip() for line in lines).partition(":")[0]
 
 
 def recipe_files() -> Mapping[str, RecipeFile]:
@@ -465,11 +395,10 @@ def recipe_files() -> Mapping[str, RecipeFile]:
         NotFoundError: if the variable names no folder.
         UsageError: if a file of that folder is not UTF-8.
     """
-    recipes = {}
-    for entry in (files("msshift_bench.baselines") / "recipes").iterdir():
-        if entry.name.endswith(_END):
-            full = entry.name.removesuffix(_END)
-            recipes[full] = RecipeFile(full, entry.name, entry.read_text(encoding="utf-8"))
+    packaged = Path(str(files("msshift_bench.baselines"))) / "recipes"
+    recipes = {
+        path.stem: replace(_read_file(path), source=path.name) for path in packaged.glob(f"*{_END}")
+    }
     if named := os.environ.get(RECIPES_VARIABLE):
         folder = Path(named).expanduser()
         if not folder.is_dir():
@@ -508,8 +437,7 @@ def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
             for full, file in recipe_files().items()
             if full.startswith(f"{kind.name}-")
         }
-        if str(recipe) not in named:
-            raise UnknownNameError(f"recipe of {kind.name}", str(recipe), tuple(named))
+        check_name(f"recipe of {kind.name}", str(recipe), named)
         file = named[str(recipe)]
     checked = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))
     checked._file = file

@@ -12,10 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from msshift_bench.data import Collection, Dataset, TripleStream
+from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
-from msshift_bench.shifts import TRIPLES, Shift
+from msshift_bench.shifts import TRIPLES, Shift, grouped
+
+NOTHING = "nothing"
+"""What a model holds out that is trained with all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,9 @@ class ShiftData:
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
         """Return a split of the experiment that holds a group out.
 
-        It is empty if no group is held out. The split ``validation`` of an imported edition may be
-        empty, too.
+        It is empty if no group is held out. For `NOTHING`, training queries are drawn from all
+        groups, as many as the smallest experiment has. The split ``validation`` of an imported
+        edition may be empty, too.
 
         Raises:
             UsageError: if the data set holds no training queries, or ids only and the collection
@@ -94,6 +99,9 @@ class ShiftData:
         """
         if held_out is None:
             return ()
+        if held_out == NOTHING:
+            groups = list(self.shift.groups)
+            return self._of_all_groups() if name == "train" else self.split(groups[0], name)
         config = f"{self.shift.name}-{held_out}"
         if name not in self.dataset.manifest.configs[config]:
             if name == "validation":
@@ -105,24 +113,48 @@ class ShiftData:
             )
         return _with_texts(self.dataset.rows(config, name), self.dataset, self.collection)
 
+    def _of_all_groups(self) -> tuple[Row, ...]:
+        """Draw training queries of all groups: equal shares, and no test query of the shift.
+
+        A group that has fewer gives all; the larger groups give more instead.
+        """
+        experiments = [self.split(group, "train") for group in self.shift.groups]
+        tested = {row.query_id for row in self.queries()}
+        rows = {row.query_id: row for part in experiments for row in part}
+        groups = grouped((row.group, query_id) for query_id, row in rows.items())
+        left = {group: [q for q in ids if q not in tested] for group, ids in groups.items()}
+        seed, size = self.dataset.manifest.parameters.get("seed", 0), min(map(len, experiments))
+        chosen: list[str] = []
+        for number, group in enumerate(sorted(left, key=lambda group: (len(left[group]), group))):
+            share = (size - len(chosen)) // (len(left) - number)
+            purpose = f"all/{self.shift.name}/{group}"
+            chosen += sample(left[group], share, seed=seed, purpose=purpose)
+        return tuple(rows[query_id] for query_id in sorted(chosen))
+
     def triples(self, held_out: str | None) -> GivenTriples | None:
         """Return the triples of the experiment that holds a group out; `None` if there are none."""
         config = f"{self.shift.name}-{held_out}{TRIPLES}"
         splits = self.dataset.manifest.configs.get(config)
         if not splits:
             return None
-        load = partial(self.dataset.triples, config)
-        return GivenTriples(config, splits["train"].digest, self.dataset.folder, load)
+        return GivenTriples(
+            config,
+            splits["train"].digest,
+            self.dataset.folder,
+            partial(self.dataset.triples, config),
+        )
 
-    def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
+    def check_disjoint(self, train: Sequence[Row], held_out: str | None) -> dict[str, int]:
         """Count the queries and texts that training shares with the held-out group's tests.
 
-        A shift that comes in sizes has one test set for all.
+        A shift that comes in sizes has one test set for all. A model that holds out nothing shares
+        no query with any test set.
 
         Raises:
             DataError: if it shares a query.
         """
-        tests = self.queries() if self.shift.by_size else self.tests[held_out]
+        is_one = held_out is None or self.shift.by_size
+        tests = self.queries() if is_one else self.tests[str(held_out)]
         tested = {row.query_id: row.text for row in tests}
         leaked = sum(row.query_id in tested for row in train)
         if leaked:

@@ -61,13 +61,11 @@ class Facts:
     @property
     def passage_count(self) -> int:
         """The number of passages; 0 until they were streamed once."""
-        rows: int = self.facts.get("passages", {}).get("rows", 0)
-        return rows
+        return int(self.facts.get("passages", {}).get("rows", 0))
 
     def passages_digest(self) -> str:
         """Return the digest of the passages; "" until they were streamed once."""
-        digest: str = self.facts.get("passages", {}).get("sha256", "")
-        return digest
+        return str(self.facts.get("passages", {}).get("sha256", ""))
 
     def stream(self, collection: Collection, stage: str = "passages") -> Iterator[Passage]:
         """Yield a collection's passages, and record their number and digest at the end.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
 from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.data import Collection, sha256_of
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.exclusions import Exclusions
 from msshift_bench.plumbing import is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
@@ -32,6 +32,7 @@ from msshift_bench.search import (
     kept_index,
     warn_of_single_words,
 )
+from msshift_bench.settings import Table
 from msshift_bench.shifts import Shift
 
 _logger = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ class System(Table, ABC):
             training queries of the others, and `Run.triples` the data set's triples, if it has any.
         trains: whether `rank` trains on them; a system that was trained elsewhere gets none.
         keeps_models: whether a trained model is a folder that can be kept beside its run.
+        training_queries: of one model for all groups: ``none`` if it is not trained, ``everything``
+            if it was trained on queries of every group; "" if that is not known.
 
     Examples:
         >>> class First(System):
@@ -86,6 +89,7 @@ class System(Table, ABC):
     per_group: ClassVar[bool] = False
     trains: ClassVar[bool] = True
     keeps_models: ClassVar[bool] = False
+    training_queries: ClassVar[str] = ""
 
     @abstractmethod
     def rank(self, run: Run) -> Iterable[tuple[str, Ranking]]:
@@ -145,6 +149,24 @@ class System(Table, ABC):
         del data, held_out
         return None
 
+    def replicates(self) -> list[int]:
+        """Return the seeds of its models, where they exist already and no seeds are named."""
+        return []
+
+    def model_facts(self, shift: Shift, held_out: str | None) -> Mapping[str, object]:
+        """Return what decides the model of one run, beyond the fields; JSON values.
+
+        Args:
+            shift: the shift.
+            held_out: the group that the model must not see; `None` if it is not trained.
+
+        Raises:
+            NotFoundError: if there is no such model.
+            UsageError: if it is not clear which model is meant.
+        """
+        del shift, held_out
+        return {}
+
     def hardware(self) -> Mapping[str, object]:
         """Return the hardware that the system uses beyond processors; JSON values."""
         return {}
@@ -163,7 +185,6 @@ class System(Table, ABC):
             MissingError: saying what is missing, and what to do.
             DataError: if the data cannot be trained on.
         """
-        del run
 
     def forget(self) -> None:
         """Remove what was kept from one run of a plan for the next, once all are made."""
@@ -187,6 +208,7 @@ class Run(Facts):
         teacher: who scores the triples; `None` if the model learns from judgements.
         work: the folder of unfinished work, which a later process may continue; it exists when the
             system is asked to rank.
+        exclusions: the passages that must not count for a query: none is ranked or a negative.
         test_set: the extra test set that the queries are of; "" for those of the shift.
         shared: what the runs of a plan share, such as BM25's index.
         path: the run file.
@@ -209,8 +231,9 @@ class Run(Facts):
     rows: Callable[[str], tuple[Row, ...]] = no_rows
     triples: GivenTriples | None = None
     teacher: Teacher | None = None
+    exclusions: Exclusions = field(default_factory=Exclusions)
     test_set: str = ""
-    shared: dict[str, Any] = field(default_factory=dict)
+    shared: dict[Any, Any] = field(default_factory=dict)
     path: Path = Path()
     tag: str = ""
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -249,24 +272,48 @@ class Run(Facts):
                 texts[row] = passage.text
         return pa.array(texts, pa.large_string())
 
+    @property
+    def _of_collection(self) -> dict[str, Any]:
+        """What the runs of a plan share that search the same collection."""
+        shared: dict[str, Any] = self.shared.setdefault(self.collection, {})
+        return shared
+
     def bm25(self, parameters: Bm25Parameters | None = None) -> Bm25:
         """Return BM25's index of the collection; the runs of a plan share it."""
         warn_of_single_words([row.text for row in self.queries])
         chosen = parameters or Bm25Parameters()
-        index: Bm25 | None = self.shared.get("bm25")
+        shared = self._of_collection
+        index: Bm25 | None = shared.get("bm25")
         if index is None or index.parameters != chosen:
             index = kept_index(self.passages, self.passages_digest, chosen)
-            self.shared |= {"bm25": index, "passages": self.facts["passages"]}
-        self.facts.setdefault("passages", self.shared["passages"])
+            shared |= {"bm25": index, "passages": self.facts["passages"]}
+        self.facts.setdefault("passages", shared["passages"])
         return index
+
+    def first_of_bm25(
+        self, rows: Sequence[Row], depth: int, index: Bm25 | None = None
+    ) -> Iterator[Ranking]:
+        """Yield BM25's first passages for each query, none of them excluded.
+
+        Args:
+            rows: the queries.
+            depth: the most passages of a ranking.
+            index: the index; that of `bm25` by default.
+        """
+        found = (index or self.bm25()).search(
+            (row.text for row in rows), depth=depth + self.exclusions.most(rows)
+        )
+        for row, ranking in zip(rows, found, strict=True):
+            yield self.exclusions.left(row.query_id, ranking, depth)
 
     def passage_ids(self) -> PassageIds:
         """Return the doc_ids of the collection; the runs of a plan share them."""
-        if "ids" not in self.shared:
-            known = PassageIds([passage.doc_id for passage in self.passages()])
-            self.shared |= {"ids": known, "passages": self.facts["passages"]}
-        self.facts.setdefault("passages", self.shared["passages"])
-        ids: PassageIds = self.shared["ids"]
+        shared = self._of_collection
+        ids: PassageIds | None = shared.get("ids")
+        if ids is None:
+            ids = PassageIds([passage.doc_id for passage in self.passages()])
+            shared |= {"ids": ids, "passages": self.facts["passages"]}
+        self.facts.setdefault("passages", shared["passages"])
         return ids
 
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
@@ -343,8 +390,12 @@ class Run(Facts):
         recorded = read_json(sidecar, made_again)
         if not is_as_written(recorded):
             raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
-        cure = f"Choose another {self.elsewhere}, or remove {sidecar} and {run.name}"
-        check_same(recorded, self.identity, sidecar, cure)
+        check_same(
+            recorded,
+            self.identity,
+            sidecar,
+            f"Choose another {self.elsewhere}, or remove {sidecar} and {run.name}",
+        )
         if not run.is_file():
             return False
         if sha256_of(run) != recorded.get("run_sha256"):
@@ -396,8 +447,12 @@ class Run(Facts):
                     f"{self.elsewhere}, or remove it"
                 )
         if begun:
-            cure = f"Choose another {self.elsewhere}, or remove the folder {self.work}"
-            check_same(read_json(self.plan), self.identity, self.plan, cure)
+            check_same(
+                read_json(self.plan),
+                self.identity,
+                self.plan,
+                f"Choose another {self.elsewhere}, or remove the folder {self.work}",
+            )
         if is_held(self.work):
             return "running"
         return "begun" if begun or complete else "new"
@@ -419,8 +474,10 @@ class Run(Facts):
             if sidecar == self.sidecar or not isinstance(recorded.get("parameters"), Mapping):
                 continue
             recipe_of = partial(_recipe_of, seed=sidecar.parent == beside)
-            cure = f"Choose another {self.elsewhere}, or remove {sidecar} and its run"
-            cure += ": models of one system share a recipe"
+            cure = (
+                f"Choose another {self.elsewhere}, or remove {sidecar} and its run: models of one "
+                "system share a recipe"
+            )
             check_same(recipe_of(recorded), recipe_of(self.identity), sidecar, cure)
 
     def _has_model(self) -> bool:
@@ -444,9 +501,8 @@ class Run(Facts):
 
 def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
     """Return what the models of all groups share, of what decides a run."""
-    parameters = {k: v for k, v in facts["parameters"].items() if seed or k != "seed"}
     return {
-        "parameters": parameters,
+        "parameters": {k: v for k, v in facts["parameters"].items() if seed or k != "seed"},
         # The recipe names a folder or a file, which can hold another encoder by now.
         "encoder": facts.get("encoder"),
         "trained on the data set's triples": facts.get("released_triples") is not None,

@@ -17,9 +17,15 @@ from msshift_bench.baselines.systems.finding import not_loaded
 from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders import SAFETENSORS, loading_errors, only_safetensors
+from msshift_bench.encoders import (
+    DEFAULTS,
+    ModelSettings,
+    load_transformer,
+    loading_errors,
+    only_safetensors,
+)
 from msshift_bench.errors import DataError, UsageError, check_installed, quoted, require
-from msshift_bench.libraries import sentence_transformers, tokenizers, torch, transformers
+from msshift_bench.libraries import tokenizers, torch, transformers
 from msshift_bench.plumbing import quieten, replace_folder
 
 _WHAT = "a neural system"
@@ -185,9 +191,7 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     # Weights that the encoder lacks, such as those of a new head, are random.
     torch.manual_seed(recipe.seed)
     with loading("encoder", encoder):
-        return sentence_transformers.base.modules.Transformer(
-            str(encoder), model_kwargs=SAFETENSORS, **options
-        )
+        return load_transformer(encoder, recipe.model, **options)
 
 
 def weights_digest(model: Any) -> str:
@@ -237,15 +241,36 @@ def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
         )
 
 
-def load_config(encoder: str) -> Any:
-    """Return the configuration of an encoder, which is small beside its weights.
+def check_finite_parts(
+    finite: npt.NDArray[np.bool_], counts: npt.NDArray[np.integer[Any]], texts: Sequence[str]
+) -> None:
+    """Check that a model gave each text finite values only, as `check_finite` does.
+
+    Args:
+        finite: whether each value is finite, those of one text after those of the other.
+        counts: how many values each text has, of shape (texts,).
+        texts: the texts.
+
+    Raises:
+        DataError: naming the first text with another value.
+    """
+    owners = np.repeat(np.arange(len(texts)), counts)
+    check_finite(np.bincount(owners[~finite], minlength=len(texts)) == 0, texts)
+
+
+def load_config(encoder: str, settings: ModelSettings = DEFAULTS) -> Any:
+    """Return the configuration of an encoder, which is small compared with its weights.
+
+    Args:
+        encoder: a folder, or an id of the Hugging Face Hub.
+        settings: the settings that decide which files are loaded.
 
     Raises:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
     """
     ask_only_if_it_answers(encoder, "an encoder")
     try:
-        return transformers.AutoConfig.from_pretrained(encoder)
+        return transformers.AutoConfig.from_pretrained(encoder, **settings.of_hub())
     except (OSError, ValueError) as error:
         raise not_loaded("encoder", encoder, error) from error
 

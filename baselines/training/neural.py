@@ -46,7 +46,7 @@ from msshift_bench.baselines.training.training_data import (
     check_batches,
     part_folder,
 )
-from msshift_bench.encoders import SAFETENSORS
+from msshift_bench.encoders import DEFAULTS, ModelSettings, load_model
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import replace_folder, write_json
@@ -172,7 +172,7 @@ class Neural(Recipe, System):
             # What another model has encoded is never taken for this one's.
             own = run.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            yield from self.search.rank(model, replace(run, work=own))
+            yield from self.search.rankings(model, replace(run, work=own))
 
     def trained(self, run: Run) -> tuple[Any, Mapping[str, Any]]:
         """Return the model of a run as it searches, trained unless it is, and its facts."""
@@ -184,7 +184,7 @@ class Neural(Recipe, System):
         # It is loaded once for the test sets that follow each other.
         if digest not in shared.get(MODEL, {}):
             shared.pop(MODEL, None)  # Its memory is for the next one.
-            model = self.load_model(folder)
+            model = self.load_model(folder, self.model)
             if weights_digest(model) != digest:
                 raise DataError(
                     f"{folder} does not hold the weights that its training ended with: they have "
@@ -196,7 +196,7 @@ class Neural(Recipe, System):
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
-        return self._searching(self.load_model(folder))
+        return self._searching(self.load_model(folder, self.model))
 
     def _searching(self, model: Any) -> Any:
         return model.bfloat16() if self.search_precision == "bf16" else model
@@ -215,7 +215,7 @@ class Neural(Recipe, System):
             if self.makes_encoder() and not encoder.exists():
                 self.make_encoder((row.text for row in run.passages("vocabulary")), encoder)
             initial, last = self._fit_parts(run, parts, sets)
-        model = self.load_model(last.best if sets else last.folder)
+        model = self.load_model(last.best if sets else last.folder, self.model)
         check_finite_weights(model, run.name)
         validates = self.validation is not None
         with replace_folder(folder) as partial:
@@ -284,7 +284,8 @@ class Neural(Recipe, System):
         return mean_reciprocal_rank(scores, sets.relevant)
 
     def _new_model(self, work: Path) -> Any:
-        return self.new_model(work / _ENCODER if self.makes_encoder() else self.encoder)
+        start = work / _ENCODER if self.makes_encoder() else self.encoder
+        return self.model.set_up(self.new_model(start))
 
     def fit(
         self,
@@ -333,7 +334,7 @@ class Neural(Recipe, System):
             NotFoundError: if it is not.
         """
         if self.random is None:
-            load_config(self.encoder)
+            load_config(self.encoder, self.model)
 
     def makes_encoder(self) -> bool:
         """Return whether the model starts from what `make_encoder` writes."""
@@ -368,8 +369,7 @@ class Neural(Recipe, System):
         taught = self.teacher_distance(model)
         if not self.judgement_weight:
             return taught
-        judged = self.judgement_loss(model)
-        return weighted_sum(taught, judged, self.judgement_weight)
+        return weighted_sum(taught, self.judgement_loss(model), self.judgement_weight)
 
     @abstractmethod
     def judgement_loss(self, model: Any) -> Any:
@@ -380,23 +380,19 @@ class Neural(Recipe, System):
         """Return the distance of the model's scores to those of the recipe's teacher."""
 
     @classmethod
-    def load_model(cls, where: str | Path, **options: Any) -> Any:
+    def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
         """Return a model from a folder or from the Hugging Face Hub.
 
         Args:
             where: the folder, or the id.
-            **options: options of the class in sentence-transformers, but `model_kwargs`.
+            settings: how it is loaded; `ModelSettings.set_up` does the rest.
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        local = Path(where).is_dir()
         with loading("model", where):
-            model_class = getattr(sentence_transformers, cls.model_type)
-            return model_class(
-                str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
-            )
+            return load_model(cls.model_type, where, settings)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the trainer's arguments that the recipe does not hold.
@@ -405,9 +401,9 @@ class Neural(Recipe, System):
             model: the model.
             columns: the names of the columns of the triples.
         """
-        del model
         tasks = {name: "query" if name == "query" else "document" for name in columns}
-        return {"router_mapping": tasks}
+        prompts = {name: text for name, task in tasks.items() if (text := model.prompts[task])}
+        return {"router_mapping": tasks, **({"prompts": prompts} if prompts else {})}
 
     def callbacks(self, loss: Any) -> list[Any]:
         """Return callbacks of the trainer that belong to the loss."""

@@ -104,13 +104,13 @@ def _score_by_run(
         report_progress("teacher", done + 1, len(lesson.queries))
     if lacking:
         named = ", ".join(f"{doc} for query {query}" for query, doc in lacking[:_NAMED])
-        queries = len({query for query, _ in lacking})
+        affected = {query for query, _ in lacking}
         raise DataError(
             f"{run} lacks the scores of {len(lacking):,} of {len(scores) + len(lacking):,} "
-            f"passages that training meets, of {queries:,} queries: {named}"
+            f"passages that training meets, of {len(affected):,} queries: {named}"
             f"{', ...' if len(lacking) > _NAMED else ''}; a model that was kept scores every "
-            "passage (train the teacher with --keep-model), or make its runs for the training "
-            "queries, and deeper (--set depth)"
+            "passage (train the teacher with --keep-model, under another --name), or make its runs "
+            "for the training queries, and deeper (--set depth)"
         )
     return np.array(scores, np.float32)
 
@@ -178,6 +178,6 @@ def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Pa
             return run, read_json(sidecar_path(run))
     raise NotFoundError(
         f"{folder} holds no run of {data.shift.name} without {held_out}, of seed {seed} or of the "
-        "only one, with the JSON file beside it that says what made it; train the teacher first, "
-        "with the same seeds: msshift run SYSTEM --keep-model"
+        "only one, with the JSON file next to it. Train the teacher first, with the same seeds, "
+        "and name its folder: msshift run SYSTEM --keep-model --name SYSTEM-kept"
     )

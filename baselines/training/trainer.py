@@ -43,6 +43,7 @@ from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.evaluation import parse_measure
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import report_progress
+from msshift_bench.records import Row
 from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25
 
@@ -91,9 +92,8 @@ class Checkpoint:
         stopping = self.state["stateful_callbacks"].get("EarlyStoppingCallback")
         if stopping is None:
             return False
-        since: int = stopping["attributes"]["early_stopping_patience_counter"]
-        patience: int = stopping["args"]["early_stopping_patience"]
-        return since >= patience
+        since = stopping["attributes"]["early_stopping_patience_counter"]
+        return bool(since >= stopping["args"]["early_stopping_patience"])
 
     def losses(self) -> list[tuple[int, float]]:
         """Return some steps, each with the mean loss since the log entry before."""
@@ -274,8 +274,8 @@ def fit(
         **saving,
         **arguments,
     )
-    if chosen.n_gpu > 1:
-        chosen._n_gpu = 1  # A single process would cut each batch over all GPUs that it sees.
+    # A single process would cut each batch over all GPUs that it sees.
+    chosen._n_gpu = min(chosen.n_gpu, 1)
     if loss is not None:
         options["loss"], more = loss()
         callbacks = [*more, *callbacks]
@@ -375,7 +375,8 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         reason = reason.rpartition(f"\n{DataError.__module__}.")[2].strip()
         raise DataError(f"a process of the training failed: {reason}") from error
     finally:
-        # torch leaves handlers of its own, with which an interrupt is no KeyboardInterrupt.
+        # torch leaves handlers of its own, with which an interrupt is no KeyboardInterrupt; in a
+        # thread other than the main one it sets none, and none may be set.
         for number, handler in handlers.items():
             if signal.getsignal(number) != handler:
                 signal.signal(number, handler)
@@ -411,8 +412,19 @@ class ValidationSet:
     relevant: Sequence[npt.NDArray[np.bool_]]
 
 
-def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+def choose_candidates(
+    run: Run, index: Bm25, *, queries: int, depth: int
+) -> list[tuple[Row, dict[str, bool]]]:
     """Take BM25's first passages and the relevant ones as candidates of the validation queries.
+
+    Args:
+        run: the validation queries and the collection.
+        index: BM25's index of the collection.
+        queries: the most queries; their ids decide which ones.
+        depth: the number of BM25's first passages.
+
+    Returns:
+        Each chosen query, and the doc_id of each candidate, descending -> whether it is relevant.
 
     Raises:
         DataError: if no validation query has a relevant passage in the collection.
@@ -422,26 +434,29 @@ def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> Val
     if not usable:
         raise DataError(
             f"none of {len(run.validation)} validation queries has a relevant passage in "
-            f"{run.collection.name}; take a recipe without [validation]"
+            f"{run.collection.name}; train without validation (a recipe without [validation])"
         )
-    chosen = sorted(usable, key=lambda row: keyed_hash(row.query_id, "validation"))[
-        : validation.queries
+    chosen = sorted(usable, key=lambda row: keyed_hash(row.query_id, "validation"))[:queries]
+    return [
+        (
+            row,
+            {doc_id: doc_id in relevant for doc_id in sorted(relevant | {*ranking}, reverse=True)},
+        )
+        for row, ranking in zip(chosen, run.first_of_bm25(chosen, depth, index), strict=True)
+        for relevant in [held[row.query_id]]
     ]
-    rankings = index.search((row.text for row in chosen), depth=validation.depth)
-    sets = [
-        sorted({*held[row.query_id], *ranking}, reverse=True)
-        for row, ranking in zip(chosen, rankings, strict=True)
-    ]
-    doc_ids = {doc_id for ids in sets for doc_id in ids}
-    places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
+
+
+def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+    """Return the texts of the candidates that `choose_candidates` takes; it raises the same."""
+    chosen = choose_candidates(run, index, queries=validation.queries, depth=validation.depth)
+    doc_ids = sorted({doc_id for _, candidates in chosen for doc_id in candidates})
+    places = {doc_id: place for place, doc_id in enumerate(doc_ids)}
     return ValidationSet(
-        [row.text for row in chosen],
+        [row.text for row, _ in chosen],
         run.texts(places).to_pylist(),
-        [np.array([places[doc_id] for doc_id in ids], np.int64) for ids in sets],
-        [
-            np.array([doc_id in held[row.query_id] for doc_id in ids])
-            for row, ids in zip(chosen, sets, strict=True)
-        ],
+        [np.array([places[doc_id] for doc_id in found], np.int64) for _, found in chosen],
+        [np.array(list(found.values())) for _, found in chosen],
     )
 
 

@@ -37,10 +37,11 @@ from msshift_bench.dataset_builders.negatives import (
 )
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
+    counted,
+    counted_parts,
     in_line,
     is_as_written,
     replace_folder,
-    report_progress,
     reporting,
     with_checksum,
     write_array,
@@ -59,7 +60,7 @@ class Example:
         query_id: the query.
         positive: doc_id of a relevant passage.
         pool: doc_ids of passages that are not relevant, at least as many as one batch takes.
-        relevant: doc_ids of all passages relevant to the query.
+        relevant: doc_ids of all passages relevant to the query, and of those that it excludes.
     """
 
     query_id: str
@@ -325,15 +326,16 @@ def _batches(examples: Sequence[Example], recipe: Recipe, steps: int) -> Iterato
 def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
     """Return the examples of a training, or of its warm-up."""
     if run.triples:
-        return _released_examples(run, run.triples, recipe.negatives_per_query)
+        return released_examples(run, run.triples, recipe.negatives_per_query)
     count, seed = recipe.negatives_pool, recipe.seed
+    barred = run.exclusions.barring(run.train)
     if recipe.negatives == RANDOM:
         ids = PassageIds([passage.doc_id for passage in run.passages()])
-        return _examples(run, ids, random_negatives(ids, run.train, count=count, seed=seed))
+        return pair_examples(run, ids, random_negatives(ids, barred, count=count, seed=seed))
     bm25, depth = run.bm25(), recipe.negatives_depth
     assert depth is not None
-    pools = sample_negatives(bm25, run.train, count=count, depth=depth, seed=seed)
-    return _examples(run, bm25.ids, pools)
+    pools = sample_negatives(bm25, barred, count=count, depth=depth, seed=seed)
+    return pair_examples(run, bm25.ids, pools)
 
 
 def _taught(
@@ -357,18 +359,18 @@ def _taught(
     return scores[where].reshape(pairs.shape)
 
 
-def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
+def released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
     """Return an example for every query and relevant passage in the data set's triples."""
-    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in run.train}
+    barred = run.exclusions.barring(run.train)
+    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in barred}
     pools: dict[tuple[str, str], list[str]] = {}
     triples = released.load()
-    done = 0
-    for batch in triples.batches():
+    for batch in counted_parts(triples.batches(), "negatives", len(triples)):
         columns = (column.to_pylist() for column in batch)
         for query_id, positive_id, negative_id in zip(*columns, strict=True):
-            pools.setdefault((query_id, positive_id), []).append(sys.intern(negative_id))
-        done += len(batch)
-        report_progress("negatives", done, len(triples))
+            pool = pools.setdefault((query_id, positive_id), [])
+            if negative_id not in run.exclusions.of_query(query_id):
+                pool.append(sys.intern(negative_id))
     examples = []
     for (query_id, positive_id), pool in pools.items():
         if query_id not in relevant:
@@ -379,25 +381,24 @@ def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequen
         if len(pool) < at_once:
             raise UsageError(
                 f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
-                f"passage {positive_id!r}, and the recipe takes {at_once} at once "
-                "(negatives_per_query); set triples=mine, or build triples with more --negatives"
+                f"passage {positive_id!r}, and training takes {at_once} at once "
+                "(negatives_per_query, in Python negatives); lower it, set triples=mine, or build "
+                "triples with more --negatives"
             )
         examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
     return examples
 
 
-def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
+def pair_examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
     """Return an example for every training query and relevant passage of the collection."""
-    examples: list[Example] = []
-    queries = run.train
-    for done, (row, pool) in enumerate(zip(queries, pools, strict=True), 1):
-        relevant = frozenset(row.relevant_doc_ids)
-        examples.extend(
-            Example(row.query_id, doc_id, pool, relevant)
-            for doc_id in ids.held(row.relevant_doc_ids)
+    rows, barred = zip(run.train, pools, strict=True), run.exclusions.of_query
+    return [
+        Example(
+            row.query_id, doc_id, pool, frozenset((*row.relevant_doc_ids, *barred(row.query_id)))
         )
-        report_progress("negatives", done, len(queries))
-    return examples
+        for row, pool in counted(rows, "negatives", len(run.train), every=1)
+        for doc_id in ids.held(row.relevant_doc_ids)
+    ]
 
 
 def part_folder(work: Path, number: int = 0) -> Path:
@@ -504,8 +505,9 @@ class TriplesInParts:
         asked = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
         search: Any = recipe.search.changed(depth=recipe.negatives_depth)
         ids = PassageIds([passage.doc_id for passage in run.passages("")])
-        rankings = (ranking for _, ranking in search.rank(load(model), asked))
+        rankings = (ranking for _, ranking in search.rankings(load(model), asked))
         count, seed = recipe.negatives_pool, recipe.seed
-        return _examples(
-            run, ids, ranked_negatives(ids, run.train, rankings, count=count, seed=seed)
+        barred = run.exclusions.barring(run.train)
+        return pair_examples(
+            run, ids, ranked_negatives(ids, barred, rankings, count=count, seed=seed)
         )

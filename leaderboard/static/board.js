@@ -8,7 +8,7 @@
   const rows = [...table.querySelectorAll("tr[data-system]")];
   const heads = [...table.querySelectorAll("th:has([data-sort])")];
   const FILTERS = ["family", "badge", "class"];
-  const DEFAULTS = { figure: "rel_loss", sort: "out", dir: "", q: "", family: "", badge: "", class: "", intervals: "1" };
+  const DEFAULTS = { figure: table.dataset.figure, sort: "out", dir: "", q: "", family: "", badge: "", class: "", intervals: "1" };
   let state = { ...DEFAULTS };
 
   const read = () => {

@@ -3,13 +3,19 @@
 `analyse_run_sets` evaluates run sets and links what they lose to the similarity of the groups;
 `analyse_report` does so for a report, `link_losses` for any losses and similarities. Each returns a
 `Result`; `find_links` returns the points that its links rest on, and `predict_losses` applies one
-of them to new queries. `align_scores` asks whether extrapolation says how models do elsewhere.
+of them to new queries. `align_scores` asks whether extrapolation says how models do elsewhere,
+and `scores_of_runs` scores run sets for it.
 `load_published` returns the papers' own tables as numbers, which `analyse_published` takes.
 It may use `evaluation`, `similarity`, `stats`, `data`, `output`,
 `plumbing`, `shifts`, `arrays` and `errors`.
 """
 
-from msshift_bench.analysis.alignment import align_scores, plot_alignment, read_model_scores
+from msshift_bench.analysis.alignment import (
+    align_scores,
+    plot_alignment,
+    read_model_scores,
+    scores_of_runs,
+)
 from msshift_bench.analysis.analysing import (
     analyse_report,
     analyse_run_sets,
@@ -43,4 +49,5 @@ __all__ = [
     "predict_losses",
     "read_model_scores",
     "say_link",
+    "scores_of_runs",
 ]

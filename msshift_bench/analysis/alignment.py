@@ -14,16 +14,23 @@ models.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import DataInfo
-from msshift_bench.errors import DataError, FindingLog, NotFoundError
-from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.data import DataInfo, Dataset
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
+from msshift_bench.evaluation import (
+    Note,
+    Result,
+    Section,
+    Settings,
+    evaluate_extra_tests,
+    evaluate_run_sets,
+)
 from msshift_bench.output import (
     COLOURS,
     LINE,
@@ -40,7 +47,9 @@ from msshift_bench.output import (
     write_picture,
 )
 from msshift_bench.plumbing import csv_rows, decimal_number
+from msshift_bench.shifts import DATASET_NAME, ShiftNames
 from msshift_bench.stats import (
+    MEAN,
     RANK_CORRELATIONS,
     SIGNIFICANT,
     Claim,
@@ -160,8 +169,7 @@ def _compare_correlations(
     ]
     if rows[2].value is None:
         return [Claim(row) for row in rows]
-    drawn = np.random.default_rng(n).integers(0, n, (_SAMPLES, n))
-    parts = np.split(drawn, _SAMPLES // _AT_ONCE)
+    parts = np.split(np.random.default_rng(n).integers(0, n, (_SAMPLES, n)), _SAMPLES // _AT_ONCE)
     samples = [
         np.concatenate([correlate_ranks(kind, regime[part], outside[part]) for part in parts])
         for regime in regimes
@@ -234,6 +242,58 @@ def read_model_scores(path: str | Path) -> dict[str, dict[str, float]]:
                 message = f"{name} of {model} is {cells[name]!r}, which is no number"
                 findings.add("not-a-number", message, str(path), line)
     findings.stop_if_any(DataError, f"the scores in {path} cannot be used:")
+    return scores
+
+
+def scores_of_runs(
+    runs: str | Path | Sequence[str | Path],
+    extra_test: Mapping[str, str | Path],
+    data: Dataset | str | Path = DATASET_NAME,
+    shift: ShiftNames = (),
+    measure: str = "RR@10",
+    *,
+    allow: str | Collection[str] = (),
+) -> dict[str, dict[str, float]]:
+    """Score systems on a shift and on extra test sets, for an alignment.
+
+    Args:
+        runs: folders of run sets, with runs for the extra test sets; see `evaluate_extra_tests`.
+        extra_test: name -> the test set, which is a test set elsewhere.
+        data: the built data set.
+        shift: the shift; it may be left out if the runs are of one.
+        measure: the measure.
+        allow: what not to refuse, some of `ALLOWANCES`.
+
+    Returns:
+        System -> ``interpolation``, its mean Avg In; ``extrapolation``, its mean Out; and by the
+        name of each test set the mean of its models: as `align_scores` takes them. A system that
+        is one model for all groups has no such scores, and is left out.
+
+    Raises:
+        UsageError: if the runs are of several shifts.
+        MsShiftError: as `evaluate_run_sets`, `evaluate_extra_tests`.
+
+    Examples:
+        >>> scores = scores_of_runs("runs/dense", {"dl19": "dl19"}, "msshift", "length")
+        >>> sorted(scores["dense"])
+        ['dl19', 'extrapolation', 'interpolation']
+    """
+    given, settings = (data, shift), Settings(measure)
+    means = evaluate_run_sets(runs, *given, settings, allow=allow).figures.where(group=MEAN)
+    sides = [means.where(figure=name) for name in ("avg_in", "out")]
+    if len(shifts := means.names("shift")) > 1:
+        raise UsageError(
+            f"the runs are of {', '.join(shifts)}, and an alignment is of one shift; choose it "
+            "(--shift)"
+        )
+    scores: dict[str, dict[str, float]] = {}
+    for regime, of_side in zip(_REGIMES, sides, strict=True):
+        for row in of_side:
+            scores.setdefault(row.system, {})[regime] = row.number
+    outside = evaluate_extra_tests(runs, extra_test, *given, settings, allow=allow).figures
+    for row in outside.where(figure="score", model=MEAN):
+        if row.system in scores:
+            scores[row.system][row.test] = row.number
     return scores
 
 

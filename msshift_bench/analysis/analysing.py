@@ -26,18 +26,21 @@ from msshift_bench.analysis.query_links import (
     query_section,
 )
 from msshift_bench.arrays import Floats
-from msshift_bench.data import DataInfo, Dataset
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, UsageError, first_few
 from msshift_bench.evaluation import (
     Measure,
     Note,
     Result,
+    RunSetsSource,
     Scores,
     Section,
+    Settings,
     SettingsSource,
     by_shift,
     estimates_of,
     evaluate_run_sets,
+    open_run_sets,
     parse_measure,
     what_counts,
 )
@@ -51,6 +54,7 @@ from msshift_bench.similarity import (
     Similarity,
     find_indicator,
     group_similarity,
+    open_models,
     read_query_set,
     set_similarity,
 )
@@ -79,7 +83,7 @@ _LEGEND = (
 
 
 def analyse_run_sets(
-    runs: str | Path | Sequence[str | Path],
+    runs: RunSetsSource,
     data: Dataset | str | Path = DATASET_NAME,
     shifts: ShiftNames = (),
     settings: SettingsSource = None,
@@ -93,7 +97,8 @@ def analyse_run_sets(
     """Evaluate run sets, and link what they lose to the similarity of the groups.
 
     Args:
-        runs: one or several folders, each of a system's run sets or those of several systems.
+        runs: one or several folders, each of a system's run sets or of several systems'; or run
+            sets that were opened, with their data.
         data: the built data set, see `open_dataset`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics; queries that a run lacks score 0.
@@ -119,8 +124,18 @@ def analyse_run_sets(
         >>> result.notes[0].text
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
-    chosen, named = _options_of(several(indicators), options), shift_names(shifts)
-    report = evaluate_run_sets(runs, data, shifts, settings, allow=allow)
+    chosen = _options_of(several(indicators), options)
+    settings = Settings.of(settings)
+    opened = open_run_sets(runs, data, shifts, settings.run_format)
+    dataset = open_dataset(data if opened.dataset is None else opened.dataset)
+    named = shift_names(shifts, known=dataset.shifts)
+    report = evaluate_run_sets(opened, settings=settings, allow=allow)
+    for of_indicator in chosen.values():
+        models = of_indicator.get("models")
+        if isinstance(models, str | Path):
+            folder = Path(models).resolve()
+            known = [part for part in opened.run_sets if part.folder.is_relative_to(folder)]
+            of_indicator["models"] = known or open_models(models, dataset.manifest.shifts)
     # Training sets of one test set are no groups whose queries could be near or far.
     scores = [
         part
@@ -132,7 +147,7 @@ def analyse_run_sets(
         similarity
         for shift in dict.fromkeys(part.shift_name for part in scores)
         for indicator, its_options in chosen.items()
-        for similarity in group_similarity(data, shift, indicator, split=split, **its_options)
+        for similarity in group_similarity(dataset, shift, indicator, split=split, **its_options)
     ]
     return analyse_report(report, similarities, split=split, bins=bins)
 
@@ -205,15 +220,17 @@ def link_losses(
     claims = [claim for link in links for claim in link_claims(link)]
     inference = Inference()
     figures = infer([*claims, *several(further)], inference)
-    notes = [note for link in links for note in link_notes(link, figures, link.losses_in(points))]
-    notes += [Note(_LEGEND), *(Note(remark, "data") for remark in several(remarks))]
+    notes = [
+        *(note for link in links for note in link_notes(link, figures, link.losses_in(points))),
+        Note(_LEGEND),
+        *(Note(remark, "data") for remark in several(remarks)),
+    ]
     settings = {
         "source": source,
         "confidence": inference.confidence,
         "correction": inference.correction,
     }
-    together = Figures([*points, *figures])
-    return Result("analysis", together, settings, DataInfo(), notes, _sections)
+    return Result("analysis", Figures([*points, *figures]), settings, DataInfo(), notes, _sections)
 
 
 def analyse_report(
@@ -340,8 +357,7 @@ def _query_claims(
             in_order = _in_order(similarity, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
     for (shift, indicator), of_groups in values.items():
-        of_indicator = Figure("", shift=shift, against=indicator)
-        yield from map(Claim, distribution(of_indicator, of_groups))
+        yield from map(Claim, distribution(Figure("", shift=shift, against=indicator), of_groups))
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
             yield from query_claims(indicator, trained[shift], measure, of_groups, bins=bins)
@@ -514,8 +530,11 @@ def predict_losses(
             "queries, and small sets scatter more"
         )
     about = {"figure": "foretold"}
-    notes = [*analysis.notes, *(Note(text, "policy", about) for text in policy)]
-    notes += [Note(text, "doubt", about) for text in doubts]
+    notes = [
+        *analysis.notes,
+        *(Note(text, "policy", about) for text in policy),
+        *(Note(text, "doubt", about) for text in doubts),
+    ]
     return replace(analysis, figures=Figures([*analysis.figures, *rows]), notes=notes)
 
 
@@ -553,10 +572,10 @@ def _plan_section(figures: Figures, measure: str) -> Section:
         Head(("seeds",), {"figure": "detectable"}, _SEEDS),
         Head(("Rel Loss",), {"figure": "rel_loss"}, REL_LOSS),
         Head(("detects",), {"figure": "detectable"}, REL_LOSS),
-    ]
-    columns += [
-        Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
-        for seeds in figures.where(figure="detectable_with_seeds").names("seeds")
+        *(
+            Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
+            for seeds in figures.where(figure="detectable_with_seeds").names("seeds")
+        ),
     ]
     table = pivot(
         figures,

@@ -349,8 +349,10 @@ def link_section(link: Link, figures: Figures) -> Section:
     ]
     similarity = {"figure": "similarity", "against": link.against, "slice": link.slice}
     loss = {"figure": "rel_loss", "against": "", "measure": link.measure}
-    rows = [Head((link.against,), similarity, number(3))]
-    rows += [Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems]
+    rows = [
+        Head((link.against,), similarity, number(3)),
+        *(Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems),
+    ]
     points = pivot(figures, title, ("",), rows, columns)
     within = {"figure": "slope_within_shifts"}
     heights = [Head(("with heights",), within, SLOPE), Head(("p",), within, P_VALUE)]

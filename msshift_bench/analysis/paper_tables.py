@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from msshift_bench.analysis.analysing import link_losses
-from msshift_bench.errors import UnknownNameError
+from msshift_bench.errors import check_name
 from msshift_bench.evaluation import Result
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figure
@@ -27,10 +27,8 @@ def load_published(name: str) -> dict[str, Any]:
         UnknownNameError: if there are no such tables.
     """
     known = {entry.name.removesuffix(".json"): entry for entry in _FOLDER.iterdir()}
-    if name not in known:
-        raise UnknownNameError("published tables", name, sorted(known))
-    tables: dict[str, Any] = json.loads(known[name].read_text("utf-8"))
-    return tables
+    check_name("published tables", name, sorted(known))
+    return dict(json.loads(known[name].read_text("utf-8")))
 
 
 _MEASURE = "RR@10"
@@ -57,8 +55,7 @@ def analyse_published(shifts: Sequence[str] = ()) -> Result:
     of_groups = {group: shift for _, shift in _SCOPES for group in SHIFTS[shift].groups}
     printed = list(dict.fromkeys(of_groups.values()))
     for name in shifts:
-        if name not in printed:
-            raise UnknownNameError("shift of the published losses", name, printed)
+        check_name("shift of the published losses", name, printed)
     shifts = shifts or printed
     figures = [
         Figure(

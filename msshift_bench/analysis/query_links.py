@@ -36,7 +36,7 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.output import P_VALUE, QUERIES, Head, number, pivot
 from msshift_bench.similarity import find_indicator
-from msshift_bench.stats import Claim, Figure, Figures, slope_inside_groups
+from msshift_bench.stats import Claim, Figure, Figures, rel_loss, slope_inside_groups
 
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
 """The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
@@ -88,8 +88,9 @@ def query_claims(
         UsageError: if `bins` is below 2.
         DataError: if all queries have the same value, or a system scores 0 on a group.
     """
-    shared = Figure("", shift=scores[0].shift_name, against=indicator, measure=measure.name)
-    shared = shared._replace(group=ALL_GROUPS)
+    shared = Figure(
+        "", shift=scores[0].shift_name, against=indicator, measure=measure.name, group=ALL_GROUPS
+    )
     edges = _edges(shared, values, bins)
     places = {g: np.searchsorted(edges[1:-1], of, side="right") for g, of in values.items()}
     relative = {part.system: _relative(part, measure, values) for part in scores}
@@ -97,8 +98,9 @@ def query_claims(
         masks = {group: place == interval for group, place in places.items()}
         inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
         row = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
-        similarity = row._replace(figure="similarity", value=float(inside.mean()))
-        yield Claim(similarity._replace(low=low, high=high))
+        yield Claim(
+            row._replace(figure="similarity", value=float(inside.mean()), low=low, high=high)
+        )
         for part in scores:
             of_system = row._replace(system=part.system, seeds=len(part.seeds))
             counted = {group: part.groups[group][mask] for group, mask in masks.items()}
@@ -133,14 +135,13 @@ def _relative(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[s
     for group in groups:
         sides = scores.sides(measure.name, group, scores.groups[group])
         assert sides is not None  # a system without a group's model is refused before
-        inside, out = sides
-        avg_in = float(inside.mean())
+        avg_in = float(sides.inside.mean())
         if not avg_in:
             raise DataError(
                 f"{scores.system} scores 0 in {measure} on {group}, so that there is no Rel Loss "
                 "to explain; take another measure, or leave the system out"
             )
-        relative[group] = (measure.sign * (inside - out) / avg_in).mean(axis=0)
+        relative[group] = rel_loss(*sides[:2], measure.sign, of=avg_in).mean(axis=0)
     return relative
 
 
@@ -156,8 +157,7 @@ def _edges(of_indicator: Figure, values: Mapping[str, Floats], bins: int) -> Flo
             f"({edges[0]:.4g}), so that there are no intervals of it; take another indicator"
         )
     # Of more intervals than queries some lie between two of them; they join the one below.
-    filled = np.histogram(together, edges)[0] > 0
-    return np.append(edges[:-1][filled], edges[-1])
+    return np.append(edges[:-1][np.histogram(together, edges)[0] > 0], edges[-1])
 
 
 def _box(losses: Floats) -> dict[str, float]:
@@ -225,9 +225,9 @@ def query_section(figures: Figures, about: dict[str, str]) -> Section:
         below = "" if part is parts[-1] else "below "
         rows.append(Head((f"{low:.4g} to {below}{high:.4g}",), {"slice": part.slice}))
     title = f"{shift}: Rel Loss in {measure} by {indicator} of the query"
-    columns = [Head(("queries",), {"figure": "similarity"}, QUERIES)]
-    columns += [
-        Head((system,), {"figure": "rel_loss", "system": system}, WITH_ENDS) for system in systems
+    columns = [
+        Head(("queries",), {"figure": "similarity"}, QUERIES),
+        *(Head((name,), {"figure": "rel_loss", "system": name}, WITH_ENDS) for name in systems),
     ]
     bins = pivot(figures, title, (indicator,), rows, columns)
     tests = pivot(

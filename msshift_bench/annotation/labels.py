@@ -19,6 +19,7 @@ from typing import NamedTuple
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section, TableSpec
 from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
+from msshift_bench.plumbing import values_by_key
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 AGREED = "agreed"
@@ -164,10 +165,7 @@ class Annotations:
 
     def by_pair(self) -> dict[Pair, list[Verdict]]:
         """Return the verdicts on every pair that was judged."""
-        verdicts: dict[Pair, list[Verdict]] = {}
-        for verdict in self.verdicts:
-            verdicts.setdefault(verdict.pair, []).append(verdict)
-        return verdicts
+        return values_by_key((verdict.pair, verdict) for verdict in self.verdicts)
 
     def labels(self, question: Question) -> dict[Pair, str | None]:
         """Return the label of every judged pair; `None` where none counts.
@@ -250,8 +248,7 @@ def similarity_labels(annotations: Annotations) -> Result:
         of_queries = points.setdefault(question.name, {})
         labels = annotations.labels(question)
         for pair in sorted(labels, key=lambda pair: pair.test_id):
-            point = int(labels[pair] or 0)
-            of_queries[pair.test_id] = max(of_queries.get(pair.test_id, 0), point)
+            of_queries[pair.test_id] = max(of_queries.get(pair.test_id, 0), int(labels[pair] or 0))
         counts = Counter(of_queries.values())
         for answer, title in reversed([*question.answers.items()]):
             count = counts[int(answer)]
@@ -308,8 +305,7 @@ def agreements(
                 break
             if figure == next(iter(kappas)):
                 yield row._replace(value=agreement.items)
-            kappa = row._replace(figure=figure)
-            yield kappa.with_value(agreement.kappa, agreement.interval)
+            yield row._replace(figure=figure).with_value(agreement.kappa, agreement.interval)
 
 
 def agreement_table(titles: Mapping[str, str]) -> TableSpec:

@@ -48,7 +48,13 @@ from msshift_bench.errors import (
     quoted,
 )
 from msshift_bench.output import csv_text
-from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, write_atomically
+from msshift_bench.plumbing import (
+    csv_rows,
+    decimal_number,
+    jsonl_records,
+    values_by_key,
+    write_bytes,
+)
 from msshift_bench.records import Passage
 from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25, Bm25Parameters, warn_of_single_words
@@ -114,8 +120,7 @@ def write_sheet(
         end = (annotator, *[""] * len(questions))
         cells = [(*(getattr(pair, name) for name in names), *end) for pair in rows]
         text = csv_text((*names, "annotator", *_names(questions)), cells)
-    with write_atomically(path) as file:
-        file.write(text.encode())
+    write_bytes(path, text.encode())
 
 
 def check_sheet(path: Path) -> None:
@@ -248,11 +253,12 @@ def _collect(
         verdict = Verdict(first, cells["annotator"], labels, every)
         earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
-            message = (
-                f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}"
-            )
             fix = "keep one verdict, or name who gave each in the column annotator"
-            add("two-verdicts", message, fix=fix)
+            add(
+                "two-verdicts",
+                f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}",
+                fix=fix,
+            )
     judged = {ids[:2] for ids in verdicts}
     unjudged = tuple(pair for ids, (pair, _) in pairs.items() if ids not in judged)
     return Annotations(questions, tuple(verdict for verdict, _ in verdicts.values()), unjudged)
@@ -390,10 +396,11 @@ def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
         # Whoever names a type of the variant alone says that the pair leaks, and no type of it.
         untyped = [UNTYPED] if titles and not types else []
         context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
-        cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()}
-        cells["label"] = "+".join(types or untyped)
-        cells["context"] = CONTEXT_RULE.join(context)
-        cells["annotator"] = annotator[1] if annotator else path.stem
+        cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()} | {
+            "label": "+".join(types or untyped),
+            "context": CONTEXT_RULE.join(context),
+            "annotator": annotator[1] if annotator else path.stem,
+        }
         yield str(path), line, cells
 
 
@@ -432,10 +439,11 @@ def similar_pairs(
     by_words = index.search(tested.texts)
     pairs = []
     for query, *rankings in zip(tested, by_words, by_vectors, strict=True):
-        found_by: dict[str, list[str]] = {}
-        for name, ranking in zip(("BM25", encoder.name), rankings, strict=True):
-            for train_id in [doc_id for doc_id in ranking if doc_id != query.query_id][:per_test]:
-                found_by.setdefault(train_id, []).append(name)
+        found_by = values_by_key(
+            (train_id, name)
+            for name, ranking in zip(("BM25", encoder.name), rankings, strict=True)
+            for train_id in [doc_id for doc_id in ranking if doc_id != query.query_id][:per_test]
+        )
         pairs += [
             Pair(query.query_id, query.text, train_id, text_of[train_id], " and ".join(names))
             for train_id, names in found_by.items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,7 @@ from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import in_line, progress_bars, write_parquet
 from msshift_bench.records import Qrel
+from msshift_bench.shifts import grouped
 
 if TYPE_CHECKING:
     from msshift_bench.annotation import Annotations
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "train", "test", "extrapolate")
 """The options that published losses take, beyond those that go with everything."""
+
+_OF_RUNS = ("shift", "data", "measures", "allow", "extra_test")
+"""The options that an alignment of runs takes, beyond those that go with everything."""
 
 _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
@@ -124,19 +130,20 @@ def similarity(
         raise UsageError(f"{chosen.name} has no values per query that {per_query} could hold")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
-    data = None if files else where.data
-    check_outputs(printing.output, per_query, data=data, inputs=[*files, models])
-    others = {"models": models, "seed": seed}
-    settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
+    check_outputs(
+        printing.output, per_query, data=None if files else where.data, inputs=[*files, models]
+    )
+    settings: dict[str, Any] = {
+        **encoding.chosen(),
+        **options.chosen({"models": models, "seed": seed}),
+    }
     if by_judgements:
-        overlap = count_overlap(_judged("--train", train), _judged("--test", test))
-        printing.show(overlap)
+        printing.show(count_overlap(_judged("--train", train), _judged("--test", test)))
         return
     with progress_bars():
         if train is None or test is None:
-            shifts = where.shift or ()
             values, result = compare_groups(
-                where.data, shifts, chosen.name, splits=split, **settings
+                where.data, where.shift or (), chosen.name, splits=split, **settings
             )
         elif len(paths) > 2:
             raise UsageError("give one file of training queries and one of test queries")
@@ -151,11 +158,8 @@ def similarity(
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
     from msshift_bench.runs import read_qrels
 
-    judged: dict[str, list[Qrel]] = {}
-    form = "NAME=QRELS, e.g. dl19=qrels.dl19.txt"
-    for name, path in options.pairs(option, texts, form, repeated=True):
-        judged.setdefault(name, []).extend(read_qrels(path))
-    return judged
+    files = options.pairs(option, texts, "NAME=QRELS, e.g. dl19=qrels.dl19.txt", repeated=True)
+    return grouped((name, qrel) for name, path in files for qrel in read_qrels(path))
 
 
 def analyse(
@@ -208,6 +212,7 @@ def analyse(
             rich_help_panel="Indicators",
         ),
     ] = None,
+    encoder_set: Annotated[options.EncoderSet, "Indicators"] = None,
     models: Annotated[
         Path | None,
         typer.Option(
@@ -242,6 +247,7 @@ def analyse(
             rich_help_panel="New queries",
         ),
     ] = False,
+    extra_test: options.ExtraTest = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf).")
     ] = None,
@@ -254,8 +260,8 @@ def analyse(
     witnesses, not queries. With --train and --test, the line of the first indicator and measure
     over most groups foretells what is lost on new queries.
 
-    For models' scores: whether extrapolation says better than interpolation how models do
-    elsewhere, by rank correlations over models. `docs/analysis.md` explains both.
+    For models' scores, or runs with --extra-test: whether extrapolation says better than
+    interpolation how models do elsewhere. `docs/analysis.md` explains both.
 
     Example: `msshift analyse --published`
 
@@ -263,8 +269,13 @@ def analyse(
 
     Example: `msshift analyse scores.csv --plot points.svg`
     """
-    from msshift_bench.analysis import analyse_published, analyse_run_sets, predict_losses
-    from msshift_bench.evaluation import Settings
+    from msshift_bench.analysis import (
+        analyse_published,
+        analyse_run_sets,
+        predict_losses,
+        scores_of_runs,
+    )
+    from msshift_bench.evaluation import Settings, open_run_sets
 
     if published == bool(runs):
         raise UsageError("give folders of run sets, a file of models' scores, or --published")
@@ -274,26 +285,41 @@ def analyse(
         raise UsageError(
             "--extrapolate is for predictions; add --train and --test, or leave it out"
         )
+    elsewhere = options.extra_folders(extra_test)
     if any(Path(run).is_file() for run in runs or ()):
         refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=runs or ())
         printing.show(_align(runs or [], plot))
         return
+    if runs and elsewhere:
+        refuse_others(context, (*_ALWAYS, *_OF_RUNS, "plot"), "an alignment of runs")
+        check_outputs(printing.output, plot, data=where.data, inputs=[*runs, *elsewhere.values()])
+        measure = Settings(measures).measures[0].name
+        choice = where.data, where.shift or (), measure
+        score = partial(scores_of_runs, runs, elsewhere, *choice, allow=allow or ())
+        printing.show(_align([f"{', '.join(runs)}, {measure}"], plot, score))
+        return
     if plot is not None:
         raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
 
-    by_encoder = options.chosen({"encoder": encoder})
+    by_encoder = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})
     shifts = where.shift or ()
     if published:
         refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
         analysis = analyse_published(shifts)
     else:
-        inputs = [train, test, models]
-        check_outputs(printing.output, data=where.data, runs=runs or (), inputs=inputs)
+        opened = open_run_sets(
+            runs or (),
+            where.data,
+            shifts,
+            on_found=lambda files: check_outputs(
+                printing.output, data=where.data, runs=files, inputs=[train, test, models]
+            ),
+        )
         with progress_bars(), in_line("analysing"):
             analysis = analyse_run_sets(
-                runs or (),
+                opened,
                 where.data,
                 shifts,
                 Settings(measures=measures),
@@ -309,8 +335,12 @@ def analyse(
     printing.show(analysis)
 
 
-def _align(files: list[str], plot: Path | None) -> Result:
-    """Return the alignment of a file's scores; draw it."""
+def _align(
+    files: list[str],
+    plot: Path | None,
+    score: Callable[[], dict[str, dict[str, float]]] | None = None,
+) -> Result:
+    """Return the alignment of the scores of a file, or of what `score` returns; draw it."""
     from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
     from msshift_bench.output import check_plot
 
@@ -318,7 +348,8 @@ def _align(files: list[str], plot: Path | None) -> Result:
         check_plot(plot)
     if len(files) > 1:
         raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
-    alignment = align_scores(read_model_scores(files[0]), files[0])
+    scores = read_model_scores(files[0]) if score is None else score()
+    alignment = align_scores(scores, files[0])
     if plot is not None:
         note(f"wrote {plot_alignment(alignment.figures, plot)}")
     return alignment
@@ -348,6 +379,7 @@ def annotate(
             "Hub, a folder, or `terms` (the default)."
         ),
     ] = None,
+    encoder_set: options.EncoderSet = None,
     per_test: Annotated[
         int | None,
         typer.Option(
@@ -395,7 +427,7 @@ def annotate(
     check_outputs(out, inputs=[train, test, candidates])
     check_sheet(out)
     if candidates is not None:
-        refuse(context, ("train", "test", "encoder"), "--candidates")
+        refuse(context, ("train", "test", "encoder", "encoder_set"), "--candidates")
         from msshift_bench.leakage import pairs_to_judge
 
         questions = LEAKAGE
@@ -403,11 +435,11 @@ def annotate(
         pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
     elif train is not None and test is not None:
         refuse(context, ("certain",), "--train and --test")
-        from msshift_bench.encoders import EncoderSpec
+        from msshift_bench.encoders import choose_encoder
 
         questions = SIMILARITY
         count = _PER_TEST if per_test is None else per_test
-        spec = EncoderSpec(encoder or "terms")
+        spec = choose_encoder(options.with_settings(encoder or "terms", encoder_set))
         with progress_bars():
             pairs = similar_pairs(train, test, spec, per_test=count)
     else:
@@ -474,8 +506,10 @@ def agree(
     check_outputs(printing.output, disputed, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
-    files = options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
-    subsets = {name: Path(path) for name, path in files}
+    subsets = {
+        name: Path(path)
+        for name, path in options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
+    }
     if "all" in subsets:
         raise UsageError("--subset names all, which is every judged test query; name it otherwise")
     annotations = read_annotations(sheets, both=both)

@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
-from msshift_bench.cli.output import note, print_json, print_tables, show, warn
+from msshift_bench.cli.output import note, print_answers, print_json, print_tables, show_facts, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
 from msshift_bench.plumbing import in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
@@ -92,7 +93,10 @@ def demo(
     _show_losses(result)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
-    print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
+    print(
+        f"{runs}  the run sets: msshift evaluate {quote(str(runs))} --data {quote(str(data))} "
+        "shows intervals"
+    )
     print(f"{figures}  every figure, as JSON")
     try:
         with progress_bars():
@@ -120,15 +124,15 @@ def _check_installed(systems: Iterable[System]) -> None:
 
 
 def _show_losses(result: Result) -> None:
-    """Print one table per shift, then the notes that all of them share."""
+    """Print the answers, one table per shift, and the notes that all of them share."""
     from msshift_bench.evaluation import Settings, loss_table
 
     settings, tables, lines = Settings(), [], []
     for (shift,), of_shift in result.figures.each("shift"):
-        measure = settings.measures[0]
-        tables.append(loss_table(of_shift, measure, settings, brief=True))
+        tables.append(loss_table(of_shift, settings.measures[0], settings, brief=True))
         lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
+    print_answers(result.answers, "text")
     print_tables(tables, [*_LEGEND, *dict.fromkeys(shared)])
 
 
@@ -172,7 +176,7 @@ def _show_system(name: str, chosen: str) -> None:
         UnknownNameError: if there is neither of that name.
     """
     from msshift_bench.baselines import find_systems, recipe_files
-    from msshift_bench.output import Account, Table
+    from msshift_bench.output import Table
 
     recipes, systems = recipe_files(), find_systems()
     if name in recipes:
@@ -186,13 +190,14 @@ def _show_system(name: str, chosen: str) -> None:
     tables = []
     if fields:
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
-        title = f"{name}: {systems[name].about()}"
-        tables.append(Table.plain(title, ("field", "default"), shown, names=2))
+        tables.append(
+            Table.plain(f"{name}: {systems[name].about()}", ("field", "default"), shown, names=2)
+        )
     if own:
         rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
         tables.append(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
-    show(Account({"fields": fields, "recipes": facts}, tables), chosen)
+    show_facts({"fields": fields, "recipes": facts}, chosen, tables)
 
 
 def _list_all(data: str, chosen: str) -> None:
@@ -220,21 +225,24 @@ def _list_all(data: str, chosen: str) -> None:
         indicators = {name: plain(row) for name, row in INDICATORS.items()}
         for row in indicators.values():
             del row["function"]
-        listed = {
-            shift.name: {
-                "title": shift.title,
-                "groups": dict(shift.groups),
-                "configs": [shift.name, *shift.configs],
-                "rules": list(shift.rules),
-                "builder": bool(shift.builder),
-                "built": _built(dataset, shift),
-            }
-            for shift in shifts
+        head = {
+            "data": facts,
+            "shifts": {
+                shift.name: {
+                    "title": shift.title,
+                    "groups": dict(shift.groups),
+                    "configs": [shift.name, *shift.configs],
+                    "rules": list(shift.rules),
+                    "builder": bool(shift.builder),
+                    "built": _built(dataset, shift),
+                }
+                for shift in shifts
+            },
+            "test_only": changes,
         }
-        head = {"data": facts, "shifts": listed, "test_only": changes}
         print_json({**head, "systems": systems, "indicators": indicators})
         return
-    as_table = Table.plain
+
     print_tables([_shift_table(shift, dataset) for shift in shifts], [where])
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
@@ -243,9 +251,9 @@ def _list_all(data: str, chosen: str) -> None:
     header = ("indicator", "what", "defined per", "needs")
     print_tables(
         [
-            as_table("test-only shifts", ("shift", "what"), changes.items(), names=2),
-            as_table("systems", ("system", "what"), systems.items(), names=2),
-            as_table("indicators of similarity", header, rows, names=4),
+            Table.plain("test-only shifts", ("shift", "what"), changes.items(), names=2),
+            Table.plain("systems", ("system", "what"), systems.items(), names=2),
+            Table.plain("indicators of similarity", header, rows, names=4),
         ]
     )
 
@@ -329,10 +337,8 @@ def doctor(
     """
     from msshift_bench.doctor import examine, prune_cache
 
-    pruned = () if prune is None else prune_cache(prune)
-    looks = examine(data or ())
     diagnoses: list[Diagnosis] = []
-    for diagnosis in chain(pruned, looks):
+    for diagnosis in chain(() if prune is None else prune_cache(prune), examine(data or ())):
         diagnoses.append(diagnosis)
         if table_format == "text":
             _print_diagnosis(diagnosis)

@@ -10,7 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, show
-from msshift_bench.errors import Finding, UnknownNameError, UsageError
+from msshift_bench.errors import Finding, UsageError, check_name
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
@@ -161,17 +161,16 @@ def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -
     from msshift_bench.leaderboard import check_entry, load_entries, repeat_entry
 
     rows = {row.description.name: row for row in load_entries(root)}
-    if name not in rows:
-        raise UnknownNameError("entry", name, rows)
-    verdict = check_entry(rows[name].folder, dataset)
+    row = rows[check_name("entry", name, rows)]
+    verdict = check_entry(row.folder, dataset)
     _print(verdict, name)
     if not verdict.accepted:
         raise typer.Exit(1)
     if runs is None or dataset is None:
-        print("\n".join(rows[name].description.reproduction.commands))
+        print("\n".join(row.description.reproduction.commands))
         return
     with progress_bars():
-        repeated = repeat_entry(rows[name], dataset, runs)
+        repeated = repeat_entry(row, dataset, runs)
     show(repeated, "text")
     if repeated.facts["off"]:
         raise typer.Exit(1)

@@ -11,13 +11,14 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, show
+from msshift_bench.cli.output import check_outputs, note, show, show_facts
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Manifest
+    from msshift_bench.dataset_builders.slices import CutSlice
 
 
 def build(
@@ -31,9 +32,18 @@ def build(
     collection: Annotated[
         str | None,
         typer.Option(
-            help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, or "
-            "in BEIR's layout; an ir_datasets id; or `mini`, which is generated. Default: that of "
-            "MSSHIFT_COLLECTION, else that of `msshift.toml`, else `mini`."
+            help="A folder of collection.tsv, queries.tsv and qrels.tsv, or in BEIR's layout; an "
+            "ir_datasets id; `mini`, which is generated; or, with --from, the slice "
+            "`msmarco-pool`. Default: of MSSHIFT_COLLECTION or `msshift.toml`, or `mini`."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="Cut the slice from this copy of MS MARCO passage, a folder or an ir_datasets id, "
+            "into a folder next to the data set.",
         ),
     ] = None,
     out: Annotated[
@@ -44,11 +54,20 @@ def build(
         ),
     ] = None,
     qrels: options.CollectionQrels = None,
+    exclude: options.Exclude = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="SHIFT=RULE: label a shift's queries by a rule that `msshift list` shows, e.g. "
+            help="SHIFT=RULE: label queries by a rule of `msshift list`, e.g. "
             "`wh-words=substring` (repeatable).",
+            rich_help_panel="Groups",
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=FILE: make a shift of a file of labels: query_id, tab, group on each line "
+            "(repeatable).",
             rich_help_panel="Groups",
         ),
     ] = None,
@@ -58,16 +77,15 @@ def build(
         int | None,
         typer.Option(
             min=1,
-            help="Queries at which a topic stops growing, validation aside. Default: 31,200, or "
-            "an eighth of all queries if that is less.",
+            help="Queries at which a topic stops growing. Default: 31,200, or an eighth of all.",
             rich_help_panel="Groups",
         ),
     ] = None,
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all` that each has. Default: the paper's number, "
-            "or what the smallest group has left; for `resttest` `all`.",
+            help="Training queries per group, or `all`. Default: the paper's number, or what the "
+            "smallest group has left.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -82,16 +100,16 @@ def build(
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="Test `length` and `resttest` on the queries of this file (an id per line, or a "
-            "queries.tsv) instead of a sample. No shift trains or validates on them.",
+            help="Test `length` and `resttest` on this file's queries (an id per line), not on a "
+            "sample.",
             rich_help_panel="Samples",
         ),
     ] = None,
     test_set: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The test queries of `restrain-SIZE`: a folder of queries.tsv and qrels.tsv; "
-            "several are one test set together.",
+            help="The test queries of `restrain-SIZE`: a folder of queries.tsv and qrels.tsv "
+            "(repeatable).",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -124,23 +142,37 @@ def build(
 
     In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
     result. The same queries give the same bytes on every machine, but for topics, which rest on
-    embeddings: see `msshift verify --topics`. `restrain-14k` makes training sets of 14,000 queries
-    near its own test queries, and far from them.
+    embeddings. `restrain-14k` makes training sets of 14,000 queries near its test queries, and far.
 
     Example: `msshift build length --collection my-collection --licence cc-by-4.0`
+
+    Example: `msshift build --groups domain=labels.tsv --collection my-collection`
 
     Example: `msshift build restrain-100 --test-set dl19`
     """
     from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
     from msshift_bench.dataset_builders.cut import Samples
+    from msshift_bench.dataset_builders.provenance import MS_SHIFT
+    from msshift_bench.dataset_builders.slices import FACTS, SLICES
 
-    folder = out or _default_folder(nano)
-    chosen = shifts or default_shifts()
-    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, test_set)
+    folder = out or Path(DATASET_NAME + "-nano" * nano)
+    labelled = dict(options.pairs("--groups", groups or [], "NAME=FILE, e.g. domain=labels.tsv"))
+    listed = shifts or (() if labelled else default_shifts())
+    builder_options = _builder_options(rule or [], listed, encoding.chosen(), topic_size, test_set)
+    for name, file in labelled.items():
+        builder_options.setdefault(name, {})["labels"] = file
+    chosen = list(dict.fromkeys((*listed, *labelled)))
+    named = options.named_collection(collection) or "mini"
     with cluster.used(), progress_bars():
+        # A reader's own folder of that name is a collection like others.
+        own = Path(named).is_dir() and not (Path(named) / FACTS).is_file()
+        if source is not None or (named in SLICES and not own):
+            cut = _cut(named, source, folder)
+            named, licence = str(cut.folder), licence or MS_SHIFT
+            test_queries = test_queries or cut.tests
         manifest = build_dataset(
-            open_collection(options.named_collection(collection) or "mini", qrels=qrels),
+            open_collection(named, qrels=qrels),
             chosen,
             folder,
             options=builder_options,
@@ -155,6 +187,11 @@ def build(
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,
+            exclude=exclude,
+        )
+    if emptied := manifest.collection.get("queries_emptied"):
+        note(
+            f"{emptied:,} queries have no relevant passage but the excluded ones, and are left out"
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:
@@ -167,24 +204,35 @@ def build(
     note(f"wrote {folder} (content {manifest.content_digest[:12]})")
 
 
+def _cut(name: str, source: str | None, dataset: Path) -> CutSlice:
+    """Cut a slice into the folder of its name next to the data set, and note its changed texts.
+
+    Raises:
+        UsageError: if no copy is given, and the slice is not there.
+    """
+    from msshift_bench.dataset_builders.slices import FACTS, cut_slice
+
+    cut = cut_slice(name, source, dataset.parent / name)
+    if cut.changed:
+        note(
+            f"{len(cut.changed):,} texts of {name} differ from the published ones, so figures may "
+            f"differ, too: {', '.join(cut.changed[:5])}{', ...' * (len(cut.changed) > 5)} (all are "
+            f"in {cut.folder / FACTS})"
+        )
+    return cut
+
+
 def show_built(manifest: Manifest, chosen: str = "text") -> None:
     """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
     from msshift_bench.dataset_builders.describe import explain_detectable, shift_tables
-    from msshift_bench.output import Account
 
     notes = explain_detectable(manifest.shifts, "detects")
-    show(Account(asdict(manifest), shift_tables(manifest.shifts), notes), chosen)
-
-
-def _default_folder(nano: bool) -> Path:
-    return Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
+    show_facts(asdict(manifest), chosen, shift_tables(manifest.shifts), notes)
 
 
 def _train_size(text: str | None) -> int | Literal["all"] | None:
-    if text is None:
-        return None
-    if text == "all":
-        return "all"
+    if text is None or text == "all":
+        return "all" if text else None
     if not (text.isascii() and text.isdigit() and int(text)):
         raise UsageError(f"--train-size takes a number from 1 on, or all, not {text!r}")
     return int(text)
@@ -205,8 +253,8 @@ def _builder_options(
     takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]
     if encoding and not takers:
         raise UsageError(
-            f"{' and '.join(f'--{name}' for name in encoding)} of no use: the groups of "
-            f"{', '.join(shifts)} rest on no embeddings"
+            f"the groups of {', '.join(shifts) or 'labels'} use no embeddings; remove --encoder, "
+            "--pooling and --encoder-set"
         )
     for name in takers if encoding else ():
         chosen.setdefault(name, {}).update(encoding)
@@ -301,7 +349,7 @@ def import_(
     else:
         taken = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
         refuse_others(context, taken, "a release")
-        folder = out or _default_folder(nano)
+        folder = out or Path(DATASET_NAME + "-nano" * nano)
         check_folder(folder)
         name = options.named_collection(collection)
         if qrels and not name:
@@ -325,7 +373,6 @@ def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
     """Put texts back into a data set of ids, unless it holds them."""
     from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.write import hydrate_dataset
-    from msshift_bench.output import Account
 
     dataset = open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest
@@ -336,7 +383,7 @@ def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
         with progress_bars():
             manifest = hydrate_dataset(dataset, source.open(dataset))
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
-    show(Account(asdict(manifest)), chosen)
+    show_facts(asdict(manifest), chosen)
 
 
 def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> None:

@@ -148,12 +148,6 @@ def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:
     return text, "\n\n".join(["Examples:", *(f"- {line}" for line in lines)])
 
 
-def is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option was typed; values of `msshift.toml` were not."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
 def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
     """Check that options which do not go together with something were not typed.
 
@@ -166,7 +160,11 @@ def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
         UsageError: if one was typed; the message names all of them.
     """
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    typed = ", ".join(flags[name] for name in names if is_typed(context, name))
+    sources = {name: context.get_parameter_source(name) for name in names}
+    # The source of a value of `msshift.toml` is the default, too.
+    typed = ", ".join(
+        flags[name] for name, source in sources.items() if source and source.name != "DEFAULT"
+    )
     if typed:
         raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")
 

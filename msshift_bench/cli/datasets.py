@@ -10,14 +10,13 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show
-from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
+from msshift_bench.cli.output import check_outputs, note, print_json, show, show_facts
+from msshift_bench.errors import IntegrityError, MissingError, UsageError, check_name
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import (
     DATASET_NAME,
     TEST_ONLY,
     TRIPLES,
-    get_shift,
     get_test_only_shift,
     holds_triples,
 )
@@ -78,8 +77,7 @@ def verify(
         return
     from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics, verify_topics
 
-    if topics not in _WAYS:
-        raise UnknownNameError("check of topics", topics, _WAYS)
+    check_name("check of topics", topics, _WAYS)
     taken = {"folder", "topics", "collection", "qrels"}
     taken |= {"out"} if topics == "replay" else {"encoder", "table_format"}
     refuse_others(context, taken, f"--topics {topics}")
@@ -101,21 +99,22 @@ def verify(
         print_json(checked.facts)
     else:
         print("\n".join(checked.notes))
-    if not checked.facts["passed"] and topics == "embed":
-        raise IntegrityError(f"the topics of {dataset.folder} are not what this encoder gives")
     if not checked.facts["passed"]:
-        raise IntegrityError("the same embeddings gave other clusters, which must not happen")
+        raise IntegrityError(
+            f"the topics of {dataset.folder} are not what this encoder gives"
+            if topics == "embed"
+            else "the same embeddings gave other clusters, which must not happen"
+        )
     if topics == "retrain" and not checked.facts["same_bytes"]:
         note("other embeddings may give other clusters; '--topics replay' gives the same")
 
 
 def _verify_files(dataset: Dataset, chosen: str) -> None:
     from msshift_bench.data import verify_dataset
-    from msshift_bench.output import Account
 
     manifest, findings = verify_dataset(dataset)
     facts = {"content_digest": manifest.content_digest, "findings": list(map(asdict, findings))}
-    show(Account(facts), chosen)
+    show_facts(facts, chosen)
     if findings:
         raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
@@ -153,7 +152,7 @@ def triples(
     """
     from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.triples import add_triples
-    from msshift_bench.output import Account, Table
+    from msshift_bench.output import Table
 
     dataset = open_dataset(folder)
     collection = source.open(dataset)
@@ -170,10 +169,12 @@ def triples(
         )
     entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
     facts = {config: asdict(entry) for config, entry in entries.items()}
-    rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
-    header = ("config", "triples", "files", "digest")
-    table = Table.plain("Training triples", header, rows)
-    show(Account(facts, [table]), table_format)
+    table = Table.plain(
+        "Training triples",
+        ("config", "triples", "files", "digest"),
+        [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()],
+    )
+    show_facts(facts, table_format, [table])
     for shift_facts in manifest.shifts.values():
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
@@ -201,16 +202,18 @@ def export(
 
     Example: `msshift export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, open_dataset, open_source
+    from msshift_bench.data import export_triples, find_source, open_collection, open_dataset
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
     dataset = open_dataset(data)
-    files = options.files_of_collection(collection) if text else []
+    source = find_source(dataset, collection) if text else None
+    files = options.files_of_collection(source) if source else []
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars():
-        texts = open_source(dataset, collection) if text else None
-        count = export_triples(dataset, config, out, texts=texts)
+        count = export_triples(
+            dataset, config, out, texts=open_collection(source) if source else None
+        )
     note(f"wrote {out}: {count} triples")
 
 
@@ -272,8 +275,9 @@ def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
             f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
             "queries (--queries)"
         )
-    names = where.shift or list(dataset.manifest.shifts)
-    test_sets = [dataset.test_sets(get_shift(name)).values() for name in names]
+    test_sets = [
+        dataset.test_sets(name).values() for name in (where.shift or list(dataset.manifest.shifts))
+    ]
     return {row.query_id: row.text for groups in test_sets for rows in groups for row in rows}
 
 
@@ -303,12 +307,11 @@ def install(
     Example: `msshift install ./msshift`
     """
     from msshift_bench.data import install_dataset
-    from msshift_bench.output import Account
 
     with progress_bars():
         installed = install_dataset(source, revision=revision, triples=triples)
     folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
-    show(Account({**asdict(installed), **folders}), table_format)
+    show_facts({**asdict(installed), **folders}, table_format)
     what = "already installed" if installed.unchanged else "installed"
     note(
         f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
@@ -342,10 +345,9 @@ def push(
     Example: `msshift push ./msshift --repo my-org/msshift`
     """
     from msshift_bench.data import push_dataset
-    from msshift_bench.output import Account
 
     pushed = push_dataset(folder, repo, private=private, move_tag=move_tag)
-    show(Account(asdict(pushed)), table_format)
+    show_facts(asdict(pushed), table_format)
     what = f"pushed {len(pushed.files)} files to {repo}"
     if pushed.unchanged:
         what = f"{repo} holds this build already"

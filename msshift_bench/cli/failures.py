@@ -60,8 +60,9 @@ def explain(error: BaseException) -> Failure | None:
         return text, error.exit_code
     # torch has its own error for a GPU without memory; importing torch for it would be slow.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        reason = text.partition("\n")[0]
-        return ": ".join(filter(None, ["there is not enough memory for this", reason])), 3
+        return ": ".join(
+            filter(None, ["there is not enough memory for this", text.partition("\n")[0]])
+        ), 3
     if isinstance(error, BrokenPipeError):
         return "", 3
     if isinstance(error, OSError):

@@ -55,6 +55,7 @@ def find(
             rich_help_panel="Near-duplicates",
         ),
     ] = "own",
+    encoder_set: Annotated[options.EncoderSet, "Near-duplicates"] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -124,9 +125,11 @@ def find(
     """
     from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
 
-    search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
+    with_settings = options.with_settings(encoder, encoder_set, pooling)
+    search: dict[str, Any] = {"encoder": with_settings, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
-        refuse_others(context, (*search, "data", "format", "output"), "the splits of a data set")
+        taken = (*search, "encoder_set", "data", "format", "output")
+        refuse_others(context, taken, "the splits of a data set")
         check_outputs(printing.output, data=data)
         _find_in_splits(data, printing, search)
         return
@@ -140,8 +143,7 @@ def find(
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
-    inputs = [train, test, train_qrels, test_qrels]
-    check_outputs(printing.output, inputs=inputs)
+    check_outputs(printing.output, inputs=[train, test, train_qrels, test_qrels])
     with progress_bars():
         found = find_leakage(
             train, test, **search, nearest=nearest, qrels=qrels, separate_ids=separate_ids
@@ -159,6 +161,7 @@ def find(
 
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
+    from msshift_bench.checked import as_json
     from msshift_bench.data import locate, open_dataset
     from msshift_bench.dataset_builders.audit import add_split_leakage
     from msshift_bench.evaluation import Result
@@ -180,7 +183,8 @@ def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any
     ]
     figures, about = Figures(rows), open_dataset(data).info
     facts = {"splits": counted}
-    printing.show(Result("split-leakage", figures, search, about, (), _split_layout, facts=facts))
+    settings = as_json(search, "")
+    printing.show(Result("split-leakage", figures, settings, about, (), _split_layout, facts=facts))
 
 
 def _split_layout(figures: Figures) -> list[Section]:
@@ -334,8 +338,7 @@ def experiment(
     """
     from msshift_bench.baselines import Experiment, run_leakage_experiment
 
-    files = options.files_of_collection(collection)
-    check_outputs(printing.output, inputs=[test, found, *files])
+    check_outputs(printing.output, inputs=[test, found, *options.files_of_collection(collection)])
     planned = Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),

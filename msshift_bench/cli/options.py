@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msshift_bench.cli.output import note, print_json, print_tables, warn
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.cli.output import note, print_answers, print_json, print_tables, warn
+from msshift_bench.errors import UnknownNameError, UsageError, check_name
 from msshift_bench.plumbing import write_atomically, write_json, write_parquet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.data import Collection, Dataset
+    from msshift_bench.encoders import EncoderSpec
     from msshift_bench.evaluation import Result, Settings
 
 
@@ -59,15 +60,22 @@ Shifts = Annotated[
     list[str] | None,
     typer.Option(help="Only this shift (repeatable).", autocompletion=completing(SHIFTS)),
 ]
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="Break results down by the labels in this file (lines of query_id, tab, label), or by "
+        "the groups of a shift, e.g. wh-words."
+    ),
+]
 SourceName = Annotated[
     str | None,
     typer.Option(
-        help="The collection that the data set was built from; not needed for `mini`. Default: "
-        "that of MSSHIFT_COLLECTION, else that of `msshift.toml`."
+        help="The collection that the data set was built from. Default: that of "
+        "MSSHIFT_COLLECTION, else that of `msshift.toml`, else the one that the build read here."
     ),
 ]
 CollectionQrels = Annotated[
-    str | None, typer.Option(help="Read this file of judgements instead of the collection's own.")
+    str | None, typer.Option(help="Read this file, not the collection's judgements.")
 ]
 Nano = Annotated[bool, typer.Option("--nano", help="Write a part, e.g. 300 queries per group.")]
 IdsOnly = Annotated[
@@ -81,6 +89,13 @@ Overwrite = Annotated[
         "another collection.",
     ),
 ]
+Exclude = Annotated[
+    str | None,
+    typer.Option(
+        help="Passages that must not count: own-id, or a file of lines `query_id doc_id`.",
+        autocompletion=completing(("own-id",)),
+    ),
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -91,13 +106,18 @@ Changes = Annotated[
     ),
 ]
 
-AlsoTest = Annotated[
+EncoderSet = Annotated[
+    list[str] | None,
+    typer.Option("--encoder-set", help="A setting, e.g. truncate_dim=256 (repeatable)."),
+]
+
+ExtraTest = Annotated[
     list[str] | None,
     typer.Option(
-        "--also-test",
+        "--extra-test",
         metavar="NAME=PATH",
-        help="An extra test set: its name, and a folder of queries.tsv and qrels.tsv, or a file of "
-        "`msshift variants` (repeatable).",
+        help="Other test queries (repeatable): a folder, with passages or without, an ir_datasets "
+        "id, or a file of variants.",
     ),
 ]
 
@@ -181,31 +201,49 @@ def pairs(
 
 
 def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
-    """Return name -> folder or file of the extra test sets that ``--also-test`` names."""
-    values = pairs("--also-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
-    return {name: Path(path) for name, path in values}
+    """Return name -> folder or file of the extra test sets that ``--extra-test`` names."""
+    return {
+        name: Path(path)
+        for name, path in pairs("--extra-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
+    }
 
 
-def replacements(texts: Iterable[str] | None) -> dict[str, Any]:
-    """Return name -> value of the fields that ``--set`` replaces.
+def replacements(
+    texts: Iterable[str] | None, option: str = "--set", example: str = "seed=3"
+) -> dict[str, Any]:
+    """Return name -> value of the fields that an option replaces, by default ``--set``.
 
     A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
     that a word or a path needs no quotes.
     """
-    values: dict[str, Any] = dict(pairs("--set", texts, "KEY=VALUE, e.g. seed=3"))
+    values: dict[str, Any] = dict(pairs(option, texts, f"KEY=VALUE, e.g. {example}"))
     for name, text in values.items():
         with suppress(tomllib.TOMLDecodeError):
             values[name] = tomllib.loads(f"value = {text}")["value"]
     return values
 
 
+def with_settings(
+    encoder: str | None, texts: Sequence[str] | None, pooling: str | None = None
+) -> str | EncoderSpec | None:
+    """Return an encoder with the settings of ``--encoder-set``; without them only its name."""
+    if not texts:
+        return encoder
+    from msshift_bench.encoders import EncoderSpec, ModelSettings
+
+    values = replacements(texts, "--encoder-set", "truncate_dim=256")
+    return EncoderSpec(
+        encoder or "",
+        pooling or "cls",
+        settings=ModelSettings.with_defaults(values, "--encoder-set"),
+    )
+
+
 def _format_of(*formats: str, more: str = "") -> Any:
     """Return the option of a result's format, which is checked before anything is computed."""
 
     def check(chosen: str) -> str:
-        if chosen not in formats:
-            raise UnknownNameError("format", chosen, formats)
-        return chosen
+        return check_name("format", chosen, formats)
 
     return typer.Option(
         "--format",
@@ -216,6 +254,7 @@ def _format_of(*formats: str, more: str = "") -> Any:
 
 
 TextOrJson = Annotated[str, _format_of("text", "json")]
+Intervals = Annotated[bool, typer.Option("--intervals", help="Add intervals to --format latex.")]
 TableFormat = Annotated[str, _format_of("text", "markdown", "latex", "json")]
 
 
@@ -248,21 +287,23 @@ class Encoding:
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="The encoder of the queries: an id of the Hugging Face Hub, a folder, or `terms` "
-            "(no neural network). Default: distilbert-base-uncased, or `terms` for data of `mini`."
+            help="The encoder of the queries: a Hub id, a folder, or `terms`. Default: "
+            "distilbert-base-uncased; for `mini` `terms`."
         ),
     ] = None
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="How it pools tokens: cls (the default), mean, or own, for a model that "
-            "sentence-transformers saved."
+            help="How it pools tokens: cls (default), mean, or own, for a saved model of "
+            "sentence-transformers."
         ),
     ] = None
+    encoder_set: EncoderSet = None
 
     def chosen(self) -> dict[str, Any]:
-        """Return what was chosen: the name of an option -> its value."""
-        return chosen(asdict(self))
+        """Return what was chosen: the name of an argument -> its value."""
+        encoder = with_settings(self.encoder, self.encoder_set, self.pooling)
+        return chosen({"encoder": encoder, "pooling": self.pooling})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,8 +319,8 @@ class Cluster:
     store: Annotated[
         str | None,
         typer.Option(
-            help="Keep the results of finished tasks in this folder, or at a URL to which the "
-            "cluster's machines write, e.g. s3://bucket/name. Default: with other unfinished work."
+            help="Keep the results of finished tasks in this folder or at this URL, e.g. "
+            "s3://bucket/name. Default: with other unfinished work."
         ),
     ] = None
 
@@ -287,8 +328,8 @@ class Cluster:
         bool,
         typer.Option(
             "--wait",
-            help="If no present node of the Ray cluster has the processors or GPUs of a task, wait "
-            "for one. Default: stop with an error before anything starts.",
+            help="Wait for a node with the processors or GPUs of a task. Default: stop with an "
+            "error before anything starts.",
         ),
     ] = False
 
@@ -349,13 +390,14 @@ class Scoring:
     run_format: Annotated[
         str,
         typer.Option(
-            help="The runs' format: auto, trec, msmarco or parquet.",
-            autocompletion=completing(("auto", "trec", "msmarco", "parquet")),
+            help="The format of runs, e.g. trec or json; see docs/evaluate-runs.md.",
+            autocompletion=completing("runs:RUN_FORMATS"),
         ),
     ] = "auto"
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
     ] = False
+    exclude: Exclude = None
 
     def settings(self) -> Settings:
         """Return the settings of an evaluation."""
@@ -371,8 +413,8 @@ class Printing:
     format: Annotated[
         str,
         _format_of(
-            *("text", "markdown", "latex", "csv", "json"),
-            more=" csv has a row per figure, its notes go to stderr.",
+            *("text", "markdown", "latex", "latex-full", "csv", "json"),
+            more=" csv has a row per figure.",
         ),
     ] = "text"
     output: Annotated[
@@ -385,6 +427,19 @@ class Printing:
         if self.output is not None and self.output.suffix not in (".json", ".csv", ".parquet"):
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
+
+    def check_intervals(self, *, intervals: bool, delta: bool = False) -> None:
+        """Check that intervals are wanted only where the table has none.
+
+        Raises:
+            UsageError: if they are wanted for another format, or with ``--delta``.
+        """
+        if intervals and (self.format != "latex" or delta):
+            raise UsageError(
+                f"--intervals is for the one table of --format latex, got --format {self.format}"
+                + " --delta" * delta
+                + "; leave it out: other tables have intervals"
+            )
 
     def show(self, result: Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
@@ -411,6 +466,9 @@ class Printing:
             for line in dict.fromkeys(line.text for line in result.notes if line.kind != "doubt"):
                 note(line)
         else:
+            if self.format == "latex" and result.kind in ("losses", "differences"):
+                view["paper"] = not view.get("delta", False)
+            print_answers(result.answers, self.format)
             for tables, notes in result.sections(**view):
                 print_tables(tables, notes, self.format)
         warn(result.doubts)

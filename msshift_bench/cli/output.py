@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
 
 if TYPE_CHECKING:
-    from msshift_bench.output import Account, Table
+    from msshift_bench.output import Account, Answer, Table
 
 
 def _is_styled() -> bool:
@@ -50,17 +50,33 @@ def print_tables(tables: Iterable[Table], notes: Iterable[str] = (), chosen: str
         _print_styled(f"  {line}", 2)
 
 
+def print_answers(answers: Sequence[Answer], chosen: str) -> None:
+    """Print sentences above tables: a line each, a list in Markdown, and comments in LaTeX."""
+    from msshift_bench.output import render_notes
+
+    lines = [answer.text for answer in answers]
+    if lines:
+        print("\n".join(lines) + "\n" if chosen == "text" else render_notes(lines, chosen))
+
+
 def print_json(value: object) -> None:
     """Print a result as JSON on stdout."""
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def show(account: Account, chosen: str) -> None:
-    """Print an account: as JSON, or its tables with the notes below them."""
+    """Print an account; see `show_facts`."""
+    show_facts(account.facts, chosen, account.tables, account.notes)
+
+
+def show_facts(
+    facts: Mapping[str, Any], chosen: str, tables: Iterable[Table] = (), notes: Iterable[str] = ()
+) -> None:
+    """Print facts as JSON, or the tables with the notes below them."""
     if chosen == "json":
-        print_json(account.facts)
+        print_json(facts)
     else:
-        print_tables(account.tables, account.notes, chosen)
+        print_tables(tables, notes, chosen)
 
 
 def note(message: str) -> None:
@@ -85,7 +101,7 @@ def check_outputs(
     Args:
         outputs: the files to write; `None` for an output that was not requested.
         data: the data set that the command reads.
-        runs: run files, and folders of run sets; the command reads their sidecars, too.
+        runs: run files; the command reads their sidecars, too.
         inputs: other files that the command reads, and folders that it must not write into; `None`
             for one that was not given.
 
@@ -93,7 +109,6 @@ def check_outputs(
         NotFoundError: if an output's folder does not exist.
         UsageError: if an output is no possible file, is an input, is given twice, or is a sheet
             that was filled in or settings that somebody wrote.
-        RunError: if a folder of run sets holds a name that is not understood.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     wanted = [output for output in outputs if output is not None]
@@ -101,10 +116,12 @@ def check_outputs(
         return
     from msshift_bench.annotation import check_not_filled
     from msshift_bench.data import locate
+    from msshift_bench.runs import sidecar_path
 
     if data is not None:
         inputs = [*inputs, locate(data)]
-    read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
+    files = [Path(run) for run in runs]
+    read = [*(Path(path) for path in inputs if path is not None), *files, *map(sidecar_path, files)]
     for place, output in enumerate(wanted):
         try:
             check_target(output, inputs=read, others=wanted[:place])
@@ -119,15 +136,3 @@ def check_outputs(
             )
 
         check_not_filled(output)
-
-
-def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
-    """Yield the run files, each with the path of its sidecar, which may not exist."""
-    from msshift_bench.runs import find_run_sets, sidecar_path
-
-    for path in map(Path, runs):
-        files = [path]
-        if path.is_dir():
-            files = [file for run_set in find_run_sets([path]) for file in run_set.files]
-        for file in files:
-            yield from (file, sidecar_path(file))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +23,7 @@ from msshift_bench.plumbing import (
     progress_bars,
     write_parquet,
 )
-from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, get_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset, TestSet
@@ -48,6 +50,16 @@ def score(
     qrels: Annotated[
         Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
     ] = None,
+    # Not `shift`: the shifts of `msshift.toml` do not choose what single runs are scored on.
+    tested_shift: Annotated[
+        str | None,
+        typer.Option(
+            "--shift",
+            help="Score run files on the test queries of this shift, in all and by group.",
+            autocompletion=options.completing(SHIFTS),
+        ),
+    ] = None,
+    by: options.By = None,
     data: options.Data = DATASET_NAME,
     reference: Annotated[
         str | None, typer.Option(help="Compare the other runs with this run file.")
@@ -61,15 +73,17 @@ def score(
         ),
     ] = False,
 ) -> None:
-    """Score run files on one test set, or on any qrels.
+    """Score run files on one test set, on the groups of a shift, or on any qrels.
 
     It prints the mean of every measure with its interval, which counts other queries, of this very
     run. With --reference it also prints how far the runs are from that one, with an interval and a
     corrected p-value; a † marks what is significant of these very runs, and says nothing of another
     training.
 
-    With --check it only says whether the runs can be scored, with or without a test set; it exits
-    with 1 if one cannot.
+    With --shift or --by it also prints the mean on each group of queries, and how far that is from
+    the mean on the other groups; with --reference, the same of the lead over that run.
+
+    With --check it only checks the runs; exit code 1 if one cannot be scored.
 
     Example: `msshift score my.run.gz --test length-short`
 
@@ -77,47 +91,61 @@ def score(
 
     Example: `msshift score my.run.gz bm25.run.gz --test length-short --reference bm25.run.gz`
 
+    Example: `msshift score my.run.gz bm25.run.gz --shift length --reference bm25.run.gz`
+
+    Example: `msshift score my.run.gz --qrels qrels.txt --by labels.tsv`
+
     Example: `msshift score my.run.gz --check`
     """
-    from msshift_bench.evaluation import open_test_set, score_runs
+    from msshift_bench.data import open_dataset
+    from msshift_bench.evaluation import open_test_set, score_runs, test_set_of_shift
 
     keep_freed_memory()
     if check:
-        refuse(context, ("reference", "without_leaked", "per_query", "output"), "--check")
+        refuse(context, ("reference", "by", "without_leaked", "per_query", "output"), "--check")
     settings = scoring.settings()
     if scoring.average is not None:
         raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
-    if scoring.correction != "holm" and reference is None and without_leaked is None:
-        raise UsageError("--correction corrects p-values, which --reference gives; add it")
+    if scoring.correction != "holm" and not (reference or tested_shift or by or without_leaked):
+        raise UsageError(
+            "--correction corrects p-values, which --reference, --shift or --by gives; add one"
+        )
     sources = [*runs, *([] if reference is None or reference in runs else [reference])]
     read = data if qrels is None else None
-    inputs = [qrels, without_leaked]
+    inputs = [qrels, by, without_leaked, scoring.exclude]
     check_outputs(printing.output, per_query, data=read, runs=sources, inputs=inputs)
     for folder in (run for run in runs if Path(run).is_dir()):
         raise UsageError(
             f"{folder} is a folder, and run files are scored here; name files, or evaluate the "
-            f"folder's run sets: msshift evaluate {folder}"
+            f"folder's run sets: msshift evaluate {quote(str(folder))}"
         )
-    if test is not None and qrels is not None:
-        raise UsageError("--test and --qrels both say what to score on; give one of them")
-    answered = test if qrels is None else qrels
-    test_set = None if answered is None else open_test_set(answered, data)
+    answered = [given for given in (test, qrels, tested_shift) if given is not None]
+    if len(answered) > 1:
+        raise UsageError("--test, --qrels and --shift name what to score on; give one of them")
+    dataset: Dataset | str = data
+    test_set = None
+    if tested_shift is not None:
+        dataset = open_dataset(data)
+        test_set = test_set_of_shift(get_shift(tested_shift, dataset.shifts), dataset)
+    elif answered:
+        test_set = open_test_set(answered[0], data)
     if check:
-        _check(runs, test_set, scoring, printing.format)
+        counting = None if test_set is None else test_set.excluding(settings.exclude)
+        _check(runs, counting, scoring, printing.format)
         return
     if test_set is None:
         raise UsageError(
-            "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
-            "folders of run sets are for 'msshift evaluate'"
+            "say what to score the runs on: --test CONFIG, e.g. length-short, --shift SHIFT, or "
+            "--qrels FILE; folders of run sets are for 'msshift evaluate'"
         )
-    known = data if qrels is None or test_set is None else test_set
     result = score_runs(
         runs,
         test_set,
         settings,
-        data=data,
+        by=by,
+        data=dataset,
         reference=reference,
-        without=_left_out(without_leaked, known),
+        without=_left_out(without_leaked, data if qrels is None else test_set),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
@@ -148,22 +176,31 @@ def _check(
         RunError: if a run cannot be scored.
     """
     from msshift_bench.evaluation import judgements_of
-    from msshift_bench.runs import validate_run
+    from msshift_bench.runs import run_sources, validate_run
 
     judgements = None if test_set is None else judgements_of(test_set)
     checked = {}
-    for run in runs:
+    for source in (source for run in runs for source in run_sources(run, scoring.run_format)):
+        run = source.name
         checked[run] = validate_run(
-            run,
-            judgements,
-            tie_policy=scoring.ties,
-            format=scoring.run_format,
-            strict=scoring.strict,
+            source, judgements, tie_policy=scoring.ties, strict=scoring.strict
         )
         if test_set is not None and checked[run].ok:
             checked[run] = _with_misfits(checked[run], run, test_set)
     if chosen == "json":
-        print_json({run: _facts(known) for run, known in checked.items()})
+        print_json(
+            {
+                run: {
+                    "ok": known.ok,
+                    "lines": known.report.lines,
+                    "queries": known.report.queries,
+                    "counts": dict(known.counts),
+                    "errors": list(map(asdict, known.errors)),
+                    "warnings": list(map(asdict, known.warnings)),
+                }
+                for run, known in checked.items()
+            }
+        )
     errors: list[Finding] = []
     counts: Counter[str] = Counter()
     for run, known in checked.items():
@@ -171,8 +208,7 @@ def _check(
         total = sum(of_warnings.values())
         warned = f"{total} warning{'s' * (total != 1)}"
         if known.warnings:
-            lines = spell_out(known.warnings, of_warnings)
-            note("\n".join([f"warning: {run}: {warned}", *lines]))
+            note("\n".join([f"warning: {run}: {warned}", *spell_out(known.warnings, of_warnings)]))
         if known.ok:
             note(
                 f"{run}: {report.lines} lines, {report.queries} queries, {warned}; it can be scored"
@@ -183,22 +219,11 @@ def _check(
         raise RunError("what cannot be scored:", errors, counts)
 
 
-def _facts(known: RunValidation) -> dict[str, object]:
-    return {
-        "ok": known.ok,
-        "lines": known.report.lines,
-        "queries": known.report.queries,
-        "counts": dict(known.counts),
-        "errors": [asdict(finding) for finding in known.errors],
-        "warnings": [asdict(finding) for finding in known.warnings],
-    }
-
-
 def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
     """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
-    from msshift_bench.evaluation import Checks
+    from msshift_bench.evaluation import misfits
 
-    errors = tuple(Checks(test_set.data).misfits(run, known.report, list(test_set.judged)))
+    errors = tuple(misfits(run, test_set, known.report))
     counts = {**known.counts, **Counter(error.code for error in errors)}
     return replace(known, errors=errors, counts=counts, error_count=len(errors))
 
@@ -211,14 +236,8 @@ def evaluate(
     allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
-    also_test: options.AlsoTest = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="Break results down by the labels in this file (lines of query_id, tab, label), "
-            "or by the groups of a shift, e.g. wh-words."
-        ),
-    ] = None,
+    extra_test: options.ExtraTest = None,
+    by: options.By = None,
     without_leaked: options.WithoutLeaked = None,
     delta: Annotated[
         bool,
@@ -228,6 +247,7 @@ def evaluate(
             "Delta is minus Rel Loss.",
         ),
     ] = False,
+    intervals: options.Intervals = False,
     per_query: options.PerQuery = None,
     plot: Annotated[
         Path | None,
@@ -240,11 +260,11 @@ def evaluate(
 
     Avg In of a group is the mean score of the models that saw the group in training, Out is the
     score of the model that did not, and Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
-    count other queries and other seeds (`seed-<n>` folders); with one seed they count queries
-    only, and say so. Run files alone are for `msshift score`.
+    count other queries and other seeds (`seed-<n>` folders). Run files alone are for
+    `msshift score`.
 
-    With --also-test, runs of `msshift run --also-test` are scored on extra test sets instead of the
-    shifts' own: every model, and their mean; on variants of queries, what every model loses.
+    With --extra-test, runs of `msshift run --extra-test` are scored on extra test sets instead of
+    the shifts' own: every model, and their mean; on variants of queries, what every model loses.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
 
@@ -252,35 +272,45 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --without-leaked found/`
 
-    Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
+    Example: `msshift evaluate runs/ --extra-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
-    from msshift_bench.data import open_dataset
-    from msshift_bench.evaluation import evaluate_also_tests, evaluate_run_sets, read_labels
+    from msshift_bench.data import read_labels
+    from msshift_bench.evaluation import (
+        evaluate_extra_tests,
+        evaluate_run_sets,
+        open_extra_tests,
+        open_run_sets,
+    )
     from msshift_bench.output import check_plot
 
     keep_freed_memory()
     if plot is not None:
         check_plot(plot)
-    folders = options.extra_folders(also_test)
+    folders = options.extra_folders(extra_test)
     if folders:
-        refuse(context, ("by", "per_query", "plot", "delta", "without_leaked"), "--also-test")
+        refuse(
+            context,
+            ("by", "per_query", "plot", "delta", "without_leaked", "intervals"),
+            "--extra-test",
+        )
     if delta and by is not None:
         raise UsageError("--delta is for whole run sets, without --by")
-    inputs = [*folders.values(), by, without_leaked]
-    check_outputs(printing.output, per_query, plot, data=where.data, runs=runs, inputs=inputs)
+    printing.check_intervals(intervals=intervals, delta=delta)
+    inputs = [*folders.values(), by, without_leaked, scoring.exclude]
     settings, shifts = scoring.settings(), where.shift or ()
+    check = partial(check_outputs, printing.output, per_query, plot, data=where.data, inputs=inputs)
+    given = where.data, shifts, settings.run_format
     if folders:
-        printing.show(
-            evaluate_also_tests(runs, folders, where.data, shifts, settings, allow=allow or ())
-        )
+        opened = open_extra_tests(runs, folders, *given, on_found=lambda files: check(runs=files))
+        printing.show(evaluate_extra_tests(opened, folders, settings=settings, allow=allow or ()))
         return
-    is_read_once = by is None and without_leaked is None
-    dataset = where.data if is_read_once else open_dataset(where.data)
+    opened = open_run_sets(runs, *given, on_found=lambda files: check(runs=files))
+    dataset = opened.dataset or where.data
     labels = None if by is None else read_labels(by, dataset)
     without = _left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
         result = evaluate_run_sets(
-            runs, dataset, shifts, settings, labels=labels, without=without, allow=allow or ()
+            opened, settings=settings, labels=labels, without=without, allow=allow or ()
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
@@ -289,7 +319,7 @@ def evaluate(
         draw_result(result, plot)
         note(f"wrote {plot}")
     _write_per_query(result, per_query)
-    printing.show(result, delta=delta, matrices=printing.format == "text")
+    printing.show(result, delta=delta, matrices=printing.format == "text", intervals=intervals)
 
 
 def compare(
@@ -308,6 +338,20 @@ def compare(
             "every two are compared."
         ),
     ] = None,
+    entry: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="BOARD/SYSTEM",
+            help="Also compare a leaderboard's entry by its stored scores, e.g. mini/bm25, or an "
+            "earlier version, mini/bm25/v1 (repeatable).",
+        ),
+    ] = None,
+    entries: Annotated[
+        Path | None,
+        typer.Option(help="A folder of entries to add to those that come with the package."),
+    ] = None,
+    intervals: options.Intervals = False,
 ) -> None:
     """Compare systems: what they score, and what they lose.
 
@@ -317,30 +361,47 @@ def compare(
     are ranked by their average Rel Loss as far as the data tell them apart; one with a single seed
     gets no star and no rank. Run files are compared by `msshift score --reference`.
 
+    With --reference, the lead of a system on each group is its score minus the reference's, on the
+    same queries, and is compared with its leads on the other groups.
+
     Example: `msshift compare runs/bi-encoder runs/splade-max`
 
+    With --with, systems of a leaderboard join on the shifts of the runs; --reference may name one.
+
     Example: `msshift compare runs/ --reference bm25 --format markdown`
+
+    Example: `msshift compare runs/bi-encoder --with mini/bm25 --reference mini/bm25`
     """
-    from msshift_bench.evaluation import compare_run_sets
-    from msshift_bench.runs import find_run_sets
+    from msshift_bench.evaluation import compare_run_sets, open_run_sets
 
     keep_freed_memory()
-    folders = [run for run in runs if Path(run).is_dir()] if printing.output else []
-    run_sets = find_run_sets(folders) if folders else ()
-    systems = {run_set.system for run_set in run_sets}
-    is_path = reference is not None and Path(reference).exists() and reference not in systems
-    read = [*runs, str(reference)] if is_path else runs
-    check_outputs(printing.output, runs=read, data=where.data)
+    printing.check_intervals(intervals=intervals)
+    settings = scoring.settings()
+    if entries is not None and not entry:
+        raise UsageError("--entries is for --with; name an entry, e.g. --with mini/bm25")
+    stored = {}
+    if entry:
+        from msshift_bench.leaderboard import stored_scores
+
+        stored = {name: stored_scores(name, *filter(None, [entries])) for name in entry}
+    if reference in stored:
+        reference = stored[reference][0].system
+    opened = open_run_sets(
+        runs,
+        where.data,
+        where.shift or (),
+        settings.run_format,
+        reference=reference,
+        on_found=lambda files: check_outputs(printing.output, runs=files, data=where.data),
+    )
     with progress_bars(), in_line("evaluating"):
         result = compare_run_sets(
-            runs,
-            where.data,
-            where.shift or (),
-            scoring.settings(),
-            reference=reference,
+            opened,
+            settings=settings,
+            others=[part for parts in stored.values() for part in parts],
             allow=allow or (),
         )
-    printing.show(result)
+    printing.show(result, intervals=intervals)
 
 
 def report(
@@ -352,6 +413,10 @@ def report(
         Path, typer.Option(help="The folder to write; a report there is replaced.")
     ] = Path("report"),
     where: options.Questions,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Add tables of the leads over this system (its name or its folder)."),
+    ] = None,
     no_links: Annotated[
         bool,
         typer.Option(
@@ -382,6 +447,7 @@ def report(
             where.data,
             where.shift or (),
             scoring.settings(),
+            reference=reference,
             allow=allow or (),
             links=not no_links,
         )

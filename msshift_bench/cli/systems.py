@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,14 +22,15 @@ def run(
     what: Annotated[
         str,
         typer.Argument(
-            help="A system's name (`msshift list` shows all), `module:Class` of your own, or the "
-            "folder or Hub id of a model.",
+            help="A system's name (`msshift list` shows all), `module:Class` of your own, the "
+            "folder or Hub id of a model, or folders of models: './models/{held_out}'.",
             autocompletion=options.completing("baselines:find_systems"),
         ),
     ],
     *,
     where: options.Questions,
     source: options.Source,
+    exclude: options.Exclude = None,
     out: Annotated[
         Path, typer.Option(help="Write run sets below this folder.", rich_help_panel="Output")
     ] = Path("runs"),
@@ -43,9 +45,10 @@ def run(
     held_out: Annotated[
         list[str] | None,
         typer.Option(
-            help="Train only the model without this group (repeatable). Default: all.",
+            help="Train only the model without this group (repeatable). Default: all. `nothing` "
+            "trains one model with all groups, as SYSTEM-all.",
             autocompletion=options.completing(
-                dict.fromkeys(group for s in SHIFTS.values() for group in s.groups)
+                dict.fromkeys(["nothing", *(g for s in SHIFTS.values() for g in s.groups)])
             ),
             rich_help_panel="Training",
         ),
@@ -62,7 +65,8 @@ def run(
     seeds: Annotated[
         str,
         typer.Option(
-            help="Train once per seed, e.g. 1,2,3, each in a folder of its own.",
+            help="Train once per seed, e.g. 1,2,3, each in a folder of its own. Default for "
+            "folders of models: every {seed} that there is.",
             rich_help_panel="Training",
         ),
     ] = "",
@@ -83,7 +87,7 @@ def run(
             rich_help_panel="Training",
         ),
     ] = 1,
-    also_test: options.AlsoTest = None,
+    extra_test: options.ExtraTest = None,
     cluster: options.Cluster,
     dry_run: Annotated[
         bool,
@@ -97,11 +101,14 @@ def run(
 ) -> None:
     """Rank with a system, trained once per held-out group, and write its run set.
 
-    What is not trained, such as BM25 or a published model, gives one run per shift. The command
-    skips runs that are complete and continues those that were interrupted. A JSON file beside every
-    run records what made it.
+    What is not trained, such as BM25 or a published model, gives one run per shift. Models that you
+    trained give a run each, if the path of their folders has {held_out}, and perhaps {seed}. The
+    command skips runs that are complete and continues those that were interrupted. A JSON file
+    beside every run records what made it.
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
+
+    Example: `msshift run './models/{held_out}' --shift length --dry-run`
     """
     from msshift_bench.baselines import Plan, make, open_system
     from msshift_bench.data import open_dataset
@@ -121,7 +128,8 @@ def run(
         name=name,
         keep_model=keep_model,
         gpus=gpus,
-        also_test=options.extra_folders(also_test),
+        extra_test=options.extra_folders(extra_test),
+        exclude=exclude,
     )
     if dry_run:
         _show_plan(plan, table_format)
@@ -137,11 +145,11 @@ def run(
         print_json([str(path) for path in runs])
     else:
         print("".join(f"{path}\n" for path in runs), end="")
-    missing = " --allow partial" if held_out else ""
-    note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}{missing}")
-    if also_test:
-        tests = " ".join(f"--also-test {test_set}" for test_set in also_test)
-        note(f"and with: msshift evaluate {out} {tests}")
+    missing = " --allow partial" if held_out and held_out != ["nothing"] else ""
+    made, data = quote(str(out)), quote(str(dataset.folder))
+    note(f"evaluate with: msshift evaluate {made} --data {data}{missing}")
+    for test_set in map(quote, extra_test or ()):
+        note(f"and with: msshift evaluate {made} --data {data} --extra-test {test_set}{missing}")
 
 
 def _show_plan(plan: Plan, chosen: str) -> None:
@@ -190,8 +198,9 @@ def pretrain(
     """
     from msshift_bench.baselines import pretrain_encoder
 
-    replaced = options.replacements(changes)
     with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
-        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced)
+        folder = pretrain_encoder(
+            collection, recipe, out=out, changes=options.replacements(changes)
+        )
     print(folder)
-    note(f"start from it with: msshift run bi-encoder --set encoder={folder}")
+    note(f"start from it with: msshift run bi-encoder --set encoder={quote(str(folder))}")

@@ -1,16 +1,18 @@
 """The data: collections of passages, queries and qrels, and data sets that were built from them.
 
 `open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
-holds manifests, content digests, the Hub, and training triples. It may use `plumbing`, `mini`,
-`checked`, `shifts`, `records` and `errors`.
+holds manifests, content digests, labels of queries, the Hub, and training triples. It may use
+`plumbing`, `mini`, `checked`, `exclusions`, `shifts`, `records` and `errors`.
 """
 
 from msshift_bench.data.collection import (
     IR_DATASETS_FAILURES,
     Collection,
+    double_encode,
     is_double_encoded,
     open_collection,
     reason_of,
+    repair_text,
 )
 from msshift_bench.data.dataset import (
     COLLECTION_VARIABLE,
@@ -18,10 +20,12 @@ from msshift_bench.data.dataset import (
     Dataset,
     Triple,
     TripleStream,
+    find_source,
     installed_folder,
     load_dataset,
     load_triples,
     locate,
+    note_source,
     open_dataset,
     open_source,
     verify_dataset,
@@ -30,12 +34,14 @@ from msshift_bench.data.digests import (
     ContentDigest,
     count_rows,
     digest_of_lines,
+    digest_of_test_sets,
     row_lines,
     rows_digest,
     rows_of,
     sha256_of,
 )
 from msshift_bench.data.hub import ask_only_if_it_answers, install_dataset, push_dataset
+from msshift_bench.data.labels import read_labels
 from msshift_bench.data.manifest import (
     CARD_NAME,
     CROISSANT_NAME,
@@ -53,8 +59,12 @@ from msshift_bench.data.manifest import (
     write_manifest,
 )
 from msshift_bench.data.reading import (
+    COLUMN_NAMES,
     Variant,
     problem_of_id,
+    qrel_rows,
+    query_rows,
+    read_judgements,
     read_queries,
     read_variants,
     write_variants,
@@ -65,6 +75,7 @@ from msshift_bench.data.triples import export_triples
 __all__ = [
     "CARD_NAME",
     "COLLECTION_VARIABLE",
+    "COLUMN_NAMES",
     "CROISSANT_NAME",
     "Collection",
     "ContentDigest",
@@ -82,27 +93,36 @@ __all__ = [
     "Variant",
     "count_rows",
     "digest_of_lines",
+    "digest_of_test_sets",
     "row_lines",
     "rows_of",
     "check_collection_name",
     "cited",
     "content_digest",
     "export_triples",
+    "find_source",
     "holds_manifest",
     "ask_only_if_it_answers",
     "install_dataset",
     "installed_folder",
     "is_balanced",
+    "double_encode",
     "is_double_encoded",
+    "qrel_rows",
+    "query_rows",
+    "read_judgements",
+    "repair_text",
     "load_dataset",
     "load_triples",
     "locate",
+    "note_source",
     "open_collection",
     "open_dataset",
     "open_source",
     "problem_of_id",
     "push_dataset",
     "read_extra_tests",
+    "read_labels",
     "read_manifest",
     "read_queries",
     "read_test_folder",

@@ -38,7 +38,7 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.plumbing import jsonl_rows, tsv_rows
-from msshift_bench.records import Passage, Qrel
+from msshift_bench.records import Passage, Qrel, TitledText
 
 IR_DATASETS_FAILURES = (OSError, RuntimeError)
 """What ir_datasets raises if a download fails: from its one source, and from several."""
@@ -142,7 +142,6 @@ class Collection(ABC):
 
     def provenance(self) -> dict[str, object]:
         """Return what a manifest records of the collection, e.g. counts and digests."""
-        queries = {"rows": len(self.queries), "sha256": self.queries_digest}
         judgements = ContentDigest.of(
             (query_id, doc_id, relevance)
             for query_id, judged in self.qrels.items()
@@ -152,7 +151,7 @@ class Collection(ABC):
             "name": self.name,
             "layout": self.layout,
             "text": self.text_variant,
-            "queries": queries,
+            "queries": {"rows": len(self.queries), "sha256": self.queries_digest},
             "qrels": {"rows": judgements.rows, "sha256": judgements.hexdigest()},
         }
 
@@ -189,11 +188,10 @@ class _Folder(Collection):
         if qrels is not None:
             self.qrels_files = [qrels]
         elif is_beir:
-            self.qrels_files = [
-                *(folder / "qrels").glob("*.tsv"),
-                *(folder / "qrels").glob("*.tsv.gz"),
-            ]
-            self.qrels_files.sort()
+            ends = (".tsv", ".tsv.gz")
+            self.qrels_files = sorted(
+                path for path in (folder / "qrels").glob("*") if path.name.endswith(ends)
+            )
         else:
             # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
             # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
@@ -218,8 +216,9 @@ class _Folder(Collection):
         for line, (doc_id, _) in self._read_passages(FindingLog()) if suspects else ():
             if hash(doc_id) in suspects:
                 if doc_id in seen:
-                    message = f"doc_id {doc_id!r} again"
-                    findings.add("repeated-id", message, str(self.collection_file), line)
+                    findings.add(
+                        "repeated-id", f"doc_id {doc_id!r} again", str(self.collection_file), line
+                    )
                 seen.add(doc_id)
         if not hashes and not len(findings):
             findings.add("no-passages", "the file holds no passage", str(self.collection_file))
@@ -232,7 +231,7 @@ class _Folder(Collection):
             return
         rows = jsonl_rows(self.collection_file, ("_id", "text"), findings, optional=("title",))
         for line, record in rows:
-            yield line, Passage(record["_id"], f"{record['title']} {record['text']}".strip())
+            yield line, Passage(record["_id"], TitledText(record["title"], record["text"]))
 
     def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
         return qrel_rows(self.qrels_files, findings)
@@ -257,7 +256,11 @@ class _IrDataset(Collection):
 
     def passages(self) -> Iterator[Passage]:
         for doc in self._rows("docs"):
-            yield Passage(str(doc.doc_id), doc.default_text())
+            text = doc.default_text()
+            if title := getattr(doc, "title", ""):
+                titled = TitledText(title, getattr(doc, "text", ""))
+                text = titled if titled == text else text
+            yield Passage(str(doc.doc_id), text)
 
     def _query_rows(self, _: FindingLog) -> Iterator[tuple[str, int, str, str]]:
         for row in self._rows("queries"):
@@ -266,11 +269,12 @@ class _IrDataset(Collection):
     def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
         for row in self._rows("qrels"):
             if float(row.relevance).is_integer():
-                judgement = Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
-                yield self.name, 0, judgement
+                yield self.name, 0, Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
             else:
-                message = f"relevance {row.relevance} of document {row.doc_id!r} for query "
-                message += f"{row.query_id!r} is not a whole number"
+                message = (
+                    f"relevance {row.relevance} of document {row.doc_id!r} for query "
+                    f"{row.query_id!r} is not a whole number"
+                )
                 fix = "give a file of whole numbers as --qrels"
                 findings.add("relevance-not-integer", message, self.name, 0, fix)
 
@@ -318,6 +322,28 @@ def is_double_encoded(text: str) -> bool:
     """
     # Most texts are ASCII, which Python knows of a text without looking at it.
     return not text.isascii() and _UTF8_AS_LATIN1.search(text) is not None
+
+
+def repair_text(text: str) -> str:
+    """Return a text without double encoding, as ir_datasets repairs MS MARCO's passages.
+
+    Examples:
+        >>> repair_text("caf\u00c3\u00a9") == "caf\u00e9"
+        True
+    """
+    return text if text.isascii() else _UTF8_AS_LATIN1.sub(_decoded, text)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    try:
+        return match[0].encode("latin-1").decode()
+    except UnicodeDecodeError:  # Its bytes are no character, e.g. a surrogate.
+        return match[0]
+
+
+def double_encode(text: str) -> str:
+    """Return a text in which every character beyond ASCII is the Latin-1 reading of its UTF-8."""
+    return text if text.isascii() else text.encode().decode("latin-1")
 
 
 def find_text_file(folder: Path, *names: str) -> Path:
@@ -368,8 +394,7 @@ def open_collection(
     folder = Path(source).expanduser()
     match = _MINI.fullmatch(str(source))
     if not match and folder.is_dir():
-        chosen = None if qrels is None else _choose_qrels(folder, str(qrels))
-        return _Folder(folder, chosen)
+        return _Folder(folder, None if qrels is None else _choose_qrels(folder, str(qrels)))
     if qrels is not None:
         raise UsageError(f"a qrels file can be chosen for a folder, and {source} is none")
     if match:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import (
@@ -34,13 +35,20 @@ from msshift_bench.errors import (
     NotFoundError,
     UnknownNameError,
     UsageError,
+    check_name,
 )
-from msshift_bench.plumbing import cache_root, settle
+from msshift_bench.exclusions import Exclusions
+from msshift_bench.libraries import compute as pc, parquet as pq, pyarrow as pa
+from msshift_bench.plumbing import cache_root, settle, sha256_of_parts, write_bytes
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, holds_triples, shift_names
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from msshift_bench.shifts import (
+    DATASET_NAME,
+    Shift,
+    get_shift,
+    holds_triples,
+    known_shifts,
+    shift_names,
+)
 
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 """The environment variable that names the collection that data sets were built from."""
@@ -85,16 +93,11 @@ class TripleStream:
 
     def digest(self) -> str:
         """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
-        digest = hashlib.sha256()
-        for batch in self.batches():
-            digest.update(canonical_lines(batch))
-        return digest.hexdigest()
+        return sha256_of_parts(map(canonical_lines, self.batches()))
 
 
 def canonical_lines(batch: pa.RecordBatch) -> pa.Buffer:
     r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
-    import pyarrow.compute as pc
-
     return joined(pc.binary_join_element_wise(*batch.columns, "\t"), "\n")
 
 
@@ -128,6 +131,11 @@ class Dataset:
         )
 
     @property
+    def shifts(self) -> Mapping[str, Shift]:
+        """The table of shifts with the data set's labelled ones, whether or not it has the rest."""
+        return known_shifts(self.manifest.shifts)
+
+    @property
     def info(self) -> DataInfo:
         """What reports record of the data set."""
         manifest = self.manifest
@@ -144,7 +152,19 @@ class Dataset:
                 for shift, facts in manifest.shifts.items()
                 if facts["balanced"] is not None
             },
+            self.exclusions.described,
+            {shift: manifest.describe_groups(shift) for shift in manifest.shifts},
         )
+
+    @property
+    def exclusions(self) -> Exclusions:
+        """The passages that its build excluded, in every run and judgement.
+
+        Raises:
+            NotFoundError: if the file of excluded pairs is missing.
+            IntegrityError: if the file has changed.
+        """
+        return Exclusions.recorded(self.manifest.parameters.get("exclude"), self.folder)
 
     def table(self, config: str, split: str) -> pa.Table:
         """Read one split.
@@ -165,8 +185,7 @@ class Dataset:
                 than memory should hold.
         """
         entries = self._entries(config)
-        if split not in entries:
-            raise UnknownNameError(f"split of {config}", split, entries)
+        check_name(f"split of {config}", split, entries)
         return read_split(self._files(entries[split]))
 
     def rows(self, config: str, split: str) -> list[Row]:
@@ -196,8 +215,8 @@ class Dataset:
             UnknownNameError: if the data set does not hold the shift.
             IntegrityError: if a file is missing or is not the one that was built.
         """
-        shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
-        shift = get_shift(shift)
+        (name,) = shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
+        shift = get_shift(name)
         configs = {group: f"{shift.name}-{shift.unseen_by(group)}" for group in shift.tested}
         return {group: self.rows(config, "test") for group, config in configs.items()}
 
@@ -232,8 +251,7 @@ class Dataset:
             )
 
     def _entries(self, config: str) -> Mapping[str, SplitEntry]:
-        if config not in self.manifest.configs:
-            raise UnknownNameError("config", config, self.manifest.configs)
+        check_name("config", config, self.manifest.configs)
         if holds_triples(config):
             raise UsageError(f"{config} holds triples; msshift_bench.load_triples streams them")
         return self.manifest.configs[config]
@@ -367,6 +385,38 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
     return open_dataset(path).triples(name)
 
 
+def find_source(dataset: Dataset, collection: str | None = None) -> str:
+    """Return the name or folder of the collection that a data set was built from.
+
+    Args:
+        dataset: the built data set.
+        collection: the name or folder, if it is given; by default what ``MSSHIFT_COLLECTION``
+            names, else the id of ir_datasets in the manifest, or the folder that the build read on
+            this machine (`note_source`). A generated collection has its name, whatever the
+            variable names.
+
+    Raises:
+        UsageError: if the collection must be named, since the build read it on another machine, or
+            its folder was moved.
+    """
+    built_from = dataset.manifest.collection
+    name, layout = str(built_from["name"]), built_from.get("layout")
+    if layout != "generated":
+        collection = collection or os.environ.get(COLLECTION_VARIABLE)
+    # A release that was imported alone records no queries: its id is one of passages alone.
+    if layout in ("generated", "ir_datasets") and "queries" in built_from:
+        collection = collection or name
+    note = _note_of(dataset.manifest)
+    folder = os.fsdecode(note.read_bytes()) if note.is_file() else ""
+    if collection or (folder and Path(folder).is_dir()):
+        return collection or folder
+    gone = f" in {folder}, and there is no such folder now" if folder else ""
+    raise UsageError(
+        f"{dataset.folder} was built from {name!r}{gone}; say where that is with --collection (in "
+        f"Python, collection) or {COLLECTION_VARIABLE}"
+    )
+
+
 def open_source(
     dataset: Dataset, collection: Collection | str | Path | None, qrels: str | Path | None = None
 ) -> Collection:
@@ -374,24 +424,35 @@ def open_source(
 
     Args:
         dataset: the built data set.
-        collection: what `open_collection` takes; by default what ``MSSHIFT_COLLECTION`` names. Not
-            needed if the collection is generated: it is made again, whatever the variable names.
+        collection: what `open_collection` takes; by default what `find_source` finds.
         qrels: for a folder, the qrels file to read instead.
 
     Raises:
-        NotFoundError: if there is no such collection.
-        UsageError: if the collection must be named.
+        NotFoundError, UsageError: see `open_collection` and `find_source`.
     """
-    built_from = dataset.manifest.collection
-    if collection is None:
-        generated = built_from.get("layout") == "generated"
-        collection = str(built_from["name"]) if generated else os.environ.get(COLLECTION_VARIABLE)
-    if not collection:
-        raise UsageError(
-            f"{dataset.folder} was built from {built_from['name']!r}; say where that is with "
-            f"--collection (in Python, collection) or {COLLECTION_VARIABLE}"
-        )
-    return open_collection(collection, qrels=qrels)
+    return open_collection(collection or find_source(dataset), qrels=qrels)
+
+
+def note_source(manifest: Manifest, collection: Collection | None) -> Manifest:
+    """Record in the cache which folder a collection was read from, and return the manifest.
+
+    `find_source` reads the record. Manifests hold no path: they are the same on every machine, and
+    are published. A cache that cannot be written is no error.
+
+    Args:
+        manifest: the manifest of a data set.
+        collection: its collection; nothing is recorded of one that is not in a folder.
+    """
+    address = collection.address if collection is not None else None
+    if address is not None and Path(address).is_absolute():
+        with suppress(OSError, UsageError):
+            write_bytes(_note_of(manifest), os.fsencode(address))
+    return manifest
+
+
+def _note_of(manifest: Manifest) -> Path:
+    facts = json.dumps(manifest.collection, sort_keys=True)
+    return cache_root() / "collections" / sha256_of_parts([facts.encode()])
 
 
 def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
@@ -442,8 +503,6 @@ def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
 
 
 def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
-    import pyarrow as pa
-
     folder = dataset.folder
     for file in entry.files:
         changed = list(_verify_bytes(folder / file.path, file.sha256, "changed-bytes"))
@@ -466,13 +525,12 @@ def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[
         source = str(folder / entry.files[0].path)
         # Thrift's messages hold bytes of the file, and end in a line break.
         words = "".join(letter if letter.isprintable() else " " for letter in str(error)).split()
-        message = f"not a Parquet file of this data set: {' '.join(words)}"
-        yield Finding("unreadable", message, source)
+        yield Finding(
+            "unreadable", f"not a Parquet file of this data set: {' '.join(words)}", source
+        )
 
 
 def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
-    import pyarrow.parquet as pq
-
     folder, manifest = dataset.folder, dataset.manifest
     paths = [folder / file.path for file in entry.files]
     for path, file in zip(paths, entry.files, strict=True):
@@ -490,10 +548,11 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         expected = entry.digest if manifest.texts else entry.ids_digest
         digest, without_texts = rows_digest(table), rows_digest(table, texts=False)
         if config in manifest.shifts and digest == expected:
-            stated = manifest.shifts[config]["rows"]
-            yield from _compare(
-                folder, f"rows of {config}", stated, count_rows(SHIFTS[config], table)
+            stated, found = (
+                manifest.shifts[config]["rows"],
+                count_rows(dataset.shifts[config], table),
             )
+            yield from _compare(folder, f"rows of {config}", stated, found)
     if digest != expected:
         yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
     else:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msshift_bench.errors import IntegrityError
-from msshift_bench.plumbing import TooLargeError, unpacked_batches
+from msshift_bench.libraries import compute as pc, parquet as pq, pyarrow as pa
+from msshift_bench.plumbing import TooLargeError, sha256_of_parts, unpacked_batches
 from msshift_bench.records import OTHERS, PLACES, Row
 from msshift_bench.shifts import Shift
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BATCH = 8192
 """Rows that are Python objects at a time."""
@@ -41,9 +38,6 @@ def read_batches(
     Raises:
         IntegrityError: if its texts are larger than memory should hold.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pq.read_schema(path.absolute())
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
@@ -56,9 +50,6 @@ def read_batches(
 
 def read_split(paths: Iterable[Path]) -> pa.Table:
     """Return the rows of the files of a split; it raises what `read_batches` raises."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     tables = (
         pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path.absolute()))
         for path in paths
@@ -85,8 +76,7 @@ def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
     The test set and the validation queries of a shift that comes in sizes count for each of its
     training sets.
     """
-    columns = (table[name].to_pylist() for name in ("group", "split"))
-    rows = Counter(zip(*columns, strict=True))
+    rows = Counter(zip(*(table[name].to_pylist() for name in ("group", "split")), strict=True))
     if shift.by_size:
         for name, place in ((*shift.tested, "test"), (OTHERS, "validation")):
             rows.update({(group, place): rows[name, place] for group in shift.groups})
@@ -102,8 +92,6 @@ def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
         table: the rows.
         texts: whether the form holds the texts; otherwise every text is empty.
     """
-    import pyarrow as pa
-
     # Ten times faster than json.dumps, which would otherwise be a third of a build.
     quote = encode_basestring
 
@@ -123,21 +111,13 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
         lines: the canonical forms of the rows, sorted by query_id.
         splits: the split of each row, in the config of a whole shift.
     """
-    import pyarrow.compute as pc
-
     if splits is not None:
         lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
-    digest = hashlib.sha256()
-    for chunk in lines.chunks:
-        digest.update(joined(chunk, "]\n"))
-    return digest.hexdigest()
+    return sha256_of_parts(joined(chunk, "]\n") for chunk in lines.chunks)
 
 
 def joined(lines: pa.Array, end: str) -> pa.Buffer:
     """Return the bytes of lines, one after the other, each with its end."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ended = pc.binary_join_element_wise(lines, end, "")
     return pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], ended), "")[0].as_buffer()
 
@@ -180,3 +160,15 @@ class ContentDigest:
         for row in rows:
             digest.add(row)
         return digest
+
+
+def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:
+    """Return the digest of a shift's test sets: 64 hexadecimal digits.
+
+    It is the SHA-256 of the lines ``group<tab>query_id``, sorted.
+
+    Args:
+        members: group -> ids of its test queries.
+    """
+    lines = sorted(f"{group}\t{query_id}\n" for group, ids in members.items() for query_id in ids)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -127,7 +127,7 @@ def push_dataset(
     manifest, findings = verify_dataset(dataset)
     if findings:
         raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
-    api = _client(hub, token)
+    api = hub.HfApi(token=token, library_name="msshift-bench")
     with _hub_errors(f"cannot push to {repo}"):
         if not _has_token(hub, token):
             raise MissingError(
@@ -151,15 +151,14 @@ def push_dataset(
             )
         commit, changed = head, _differing(folder, files)
         if changed:
-            operations = [
-                hub.CommitOperationAdd(path, folder / path)
-                if (folder / path).is_file()
-                else hub.CommitOperationDelete(path, is_folder=False)
-                for path in changed
-            ]
             done = api.create_commit(
                 repo,
-                operations,
+                [
+                    hub.CommitOperationAdd(path, folder / path)
+                    if (folder / path).is_file()
+                    else hub.CommitOperationDelete(path, is_folder=False)
+                    for path in changed
+                ],
                 commit_message=f"MS-Shift {tag}, {manifest.edition}",
                 commit_description=f"content {manifest.content_digest}",
                 repo_type="dataset",
@@ -176,11 +175,6 @@ def push_dataset(
             api.create_tag(repo, tag=tag, revision=commit, repo_type="dataset")
     url = f"{api.endpoint}/datasets/{repo}/tree/{tag}"
     return Pushed(repo, commit, tag, url, created, not changed, changed)
-
-
-def _client(hub: ModuleType, token: str | None) -> Any:
-    """Return the object that makes every request for a data set."""
-    return hub.HfApi(token=token, library_name="msshift-bench")
 
 
 def _ensure(api: Any, repo: str, *, private: bool) -> bool:
@@ -200,10 +194,9 @@ def _ensure(api: Any, repo: str, *, private: bool) -> bool:
 
 def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
     """Return path -> SHA-256 of a file in large storage, or git's SHA-1 of any other."""
-    tree = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
-        for entry in tree
+        for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
         if hasattr(entry, "blob_id") and entry.path not in _NOT_THE_DATA  # folders have none
     }
 
@@ -231,15 +224,14 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
         NotFoundError: if there is no such data set or revision.
         HubError: if the Hub cannot be reached or refuses.
     """
-    check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "downloading from the Hub")
-    what = f"cannot download {repo}" + (f" at {revision}" if revision else "")
-    with _hub_errors(what):
+    with _hub_errors(f"cannot download {repo}" + (f" at {revision}" if revision else "")):
         _has_token(hub, token)
-        downloaded = _client(hub, token).snapshot_download(
-            repo, repo_type="dataset", revision=revision, ignore_patterns=list(_NOT_THE_DATA)
+        return Path(
+            hub.HfApi(token=token, library_name="msshift-bench").snapshot_download(
+                repo, repo_type="dataset", revision=revision, ignore_patterns=list(_NOT_THE_DATA)
+            )
         )
-    return Path(downloaded)
 
 
 def ask_hub(seconds: float = 5) -> str:
@@ -251,11 +243,9 @@ def ask_hub(seconds: float = 5) -> str:
     Raises:
         HubError: if it does not answer, or may not be asked.
     """
-    hub = require("huggingface_hub", "hf", "asking the Hub")
-    address: str = hub.constants.ENDPOINT
+    address: str = require("huggingface_hub", "hf", "asking the Hub").constants.ENDPOINT
     with _hub_errors(f"cannot reach {address}"):
-        session = require("huggingface_hub.utils", "hf").get_session()
-        session.head(address, timeout=seconds)
+        require("huggingface_hub.utils", "hf").get_session().head(address, timeout=seconds)
     return address
 
 
@@ -352,13 +342,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _answer(error: Any) -> str:
     """Say in words what an ``HfHubHTTPError`` means for the user."""
     status = error.response.status_code
-    reasons = {
+    reason = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
         403: "the token does not allow it; it needs the right to write there",
         409: "somebody else is changing the repository; run the same command again",
         412: "somebody else has changed the repository; run the same command again",
-    }
-    reason = reasons.get(status)
+    }.get(status)
     if reason is None and status < 500:
         reason = (
             "the Hub refuses: " + (error.server_message or "it does not say why").split("\n")[0]
@@ -488,8 +477,8 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
                 (prepared / _PREPARED).touch()
             if prepared != max(filter(Path.is_dir, prepared.parent.iterdir()), key=getmtime):
                 os.utime(prepared)
-    marked = (mark.parent for mark in cache.glob(f"*/*/*/{_PREPARED}"))
-    earlier = [prepared for prepared in marked if prepared.name not in current]
+    marks = cache.glob(f"*/*/*/{_PREPARED}")
+    earlier = [mark.parent for mark in marks if mark.parent.name not in current]
     # Leftovers of a killed process, on which the library would stumble.
     for obsolete in [*earlier, *cache.glob("*/*/*.incomplete")]:
         remove_folder(obsolete)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -11,23 +12,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from msshift_bench.checked import (
     STRICT,
     Checked,
     Count,
     Digest,
+    GroupName,
+    Line,
     Listed,
     Name,
-    ShiftName,
     Text,
     check_json,
     check_value,
+    valid_name,
 )
 from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
-from msshift_bench.shifts import SHIFTS, holds_triples
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, LabelledShift, holds_triples, known_shifts
 
 DATA_VERSION = "2.0.0"
 """The version of the building rules; it changes when the same input gives other rows."""
@@ -76,6 +79,7 @@ class _Facts(Checked):
     rule: Name
     rows: Annotated[dict[Name, Annotated[dict[Name, Count], _MOST]], _MOST]
     balanced: bool | None
+    groups: Annotated[dict[GroupName, Line], _MOST] | None = None
 
 
 class _Rows(Checked):
@@ -105,6 +109,24 @@ def _like(model: type[Checked]) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def _with_groups(shifts: Any) -> Any:
+    """Return the same facts, with a `LabelledShift` as the name of each shift of labels."""
+    if not isinstance(shifts, Mapping):
+        return shifts
+
+    def named(name: str, facts: Any) -> str:
+        groups = facts.get("groups") if isinstance(facts, Mapping) else None
+        if name in SHIFTS or not isinstance(groups, Mapping) or not re.fullmatch(r"\w+", name):
+            return name
+        return LabelledShift(name, groups)
+
+    return {named(name, facts): facts for name, facts in shifts.items()}
+
+
+_Shift = Annotated[Any, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
+"""The name of a shift, which stays a `LabelledShift`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +182,10 @@ class Manifest:
         texts: whether the rows hold the queries' texts; false after ``--ids-only``.
         collection: name, layout, text variant, licence, and counts and digests of queries and
             qrels.
-        parameters: seed and requested sizes.
+        parameters: seed and requested sizes; ``exclude`` where the build excluded passages.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
-            place, and whether the training sets are balanced; see `is_balanced`.
+            place, and whether the training sets are balanced; see `is_balanced`. Of a shift of
+            labels also ``groups``: group -> one line on it; its name is a `LabelledShift`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
         written_with: package -> version; no digest covers these.
@@ -176,7 +199,9 @@ class Manifest:
     texts: bool
     collection: Annotated[Mapping[str, Any], _like(_Source)]
     parameters: Mapping[str, Any]
-    shifts: Mapping[ShiftName, Annotated[Mapping[str, Any], _like(_Facts)]]
+    shifts: Annotated[
+        Mapping[_Shift, Annotated[Mapping[str, Any], _like(_Facts)]], BeforeValidator(_with_groups)
+    ]
     configs: Annotated[Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MOST]], _MOST]
     written_with: Annotated[Mapping[Name, Text], _MOST]
     files: Annotated[Mapping[Name, Digest], _MOST]
@@ -205,7 +230,7 @@ class Manifest:
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
-        return {**SHIFTS[shift].groups, **described}
+        return {**known_shifts(self.shifts)[shift].groups, **described}
 
 
 def is_balanced(sizes: Mapping[str, int]) -> bool:
@@ -229,6 +254,8 @@ class DataInfo:
         collection: the collection's name.
         training: shift, of those that have training queries -> whether its training sets are
             ``balanced`` (see `is_balanced`), and ``queries``: group -> training queries.
+        exclude: the passages that its build excluded, in words; "" if there are none.
+        groups: shift -> group -> a description of its queries; see `Manifest.describe_groups`.
     """
 
     data_version: str = ""
@@ -236,6 +263,8 @@ class DataInfo:
     content_digest: str = ""
     collection: str = ""
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exclude: str = ""
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:

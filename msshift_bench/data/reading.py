@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msshift_bench.errors import CollectionError, DataError, FindingLog
-from msshift_bench.plumbing import judged_once, qrels_rows, tsv_rows, write_atomically
+from msshift_bench.plumbing import judged_once, qrels_rows, tsv_rows, write_bytes
 from msshift_bench.records import Qrel
 
 _MARK = "#"
@@ -16,7 +16,7 @@ _MARK = "#"
 _ID = re.compile(r"[^\0\t-\r ]+")
 """What a field of a run file may be; only ASCII white space separates them."""
 
-_COLUMNS = frozenset(
+COLUMN_NAMES = frozenset(
     f"{kind}{end}" for kind in ("query", "doc", "corpus") for end in ("_id", "-id", "id")
 ).union(("qid", "pid", "docno"))
 """Names of a column of ids, which a header holds in place of an id."""
@@ -85,7 +85,7 @@ def problem_of_id(name: str, value: str) -> tuple[str, ...]:
         name: the name of its column, ``query_id`` or ``doc_id``.
         value: the id.
     """
-    if value.strip("'\"").lower() in _COLUMNS:
+    if value.strip("'\"").lower() in COLUMN_NAMES:
         return "header-line", f"{name} {value!r} is the name of a column", "remove the header"
     if _ID.fullmatch(value):
         return ()
@@ -137,8 +137,9 @@ def read_judgements(
                 yield source, line, qrel
             else:
                 message = f"query_id {qrel.query_id!r} is not among the queries"
-                fix = "add the query, or remove the row"
-                findings.add("unknown-query", message, source, line, fix)
+                findings.add(
+                    "unknown-query", message, source, line, "add the query, or remove the row"
+                )
 
     judged: dict[str, dict[str, int]] = {}
     for query_id, doc_id, relevance in judged_once(known(), findings):
@@ -226,5 +227,4 @@ def write_variants(path: Path, variants: Iterable[Variant]) -> None:
                 f"the variant of query {query_id!r} holds a tab or a line break, so that no file "
                 "of variants can hold it; write the query with spaces"
             )
-    with write_atomically(path) as file:
-        file.writelines(f"{line}\n".encode() for line in lines)
+    write_bytes(path, "".join(f"{line}\n" for line in lines).encode())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from msshift_bench.data.collection import Collection, find_text_file
+from msshift_bench.data.collection import Collection, find_text_file, open_collection
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.data.reading import (
@@ -22,10 +22,14 @@ from msshift_bench.data.reading import (
     read_variants,
 )
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
+from msshift_bench.exclusions import Exclusions
 from msshift_bench.records import Row
 from msshift_bench.shifts import can_name_runs
 
 _VARIANTS = "variants.tsv"
+
+_CORPUS = ("corpus.jsonl", "collection.tsv")
+"""The files of passages of a folder, plain or ``.gz``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,11 +44,16 @@ class TestSet:
         data: the data that it comes from.
         relevant_only: whether passages judged not relevant are left out, as in a built data set.
         elsewhere: ids of queries that a run may hold as well, although they do not count here.
-        rows: the queries with their texts, sorted by query_id, where they are known.
+        rows: the queries with their texts, where they are known; sorted by query_id, but of a shift
+            group by group.
         folder: the folder, or the file of variants, that it was read from.
         unjudged: how many further queries or variants it holds; they count nowhere.
         variants: those of its queries that are variants; they have `Variant.run_id` as id. Of a
             file that holds variants only they are those of any shift's queries; see `of_shift`.
+        exclusions: the passages that must not count; see `excluding`.
+        excluded: query_id -> the doc_ids that its runs may hold, and that are removed from them.
+        emptied: ids of queries that count no more, since every relevant passage is excluded.
+        collection: the collection of its own that is searched for it; `None` for the data set's.
     """
 
     # pytest looks for tests in classes of such a name.
@@ -60,6 +69,10 @@ class TestSet:
     folder: Path = Path()
     unjudged: int = 0
     variants: tuple[Variant, ...] = ()
+    exclusions: Exclusions = field(default_factory=Exclusions)
+    excluded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    emptied: frozenset[str] = frozenset()
+    collection: Collection | None = None
 
     def __repr__(self) -> str:
         variants = f", {len(self.variants):,} variants" if self.variants else ""
@@ -98,6 +111,51 @@ class TestSet:
         unjudged = len(self.variants) - len(variants)
         return _with_variants(replace(self, unjudged=unjudged), variants, tested)
 
+    def excluding(self, exclusions: Exclusions) -> TestSet:
+        """Return the test set without some passages, in judgements and in runs.
+
+        A query of which every relevant passage is excluded does not count. A variant excludes what
+        its query excludes.
+
+        Args:
+            exclusions: what to exclude; nothing changes if that is nothing.
+
+        Raises:
+            UsageError: if the data set of the test set excludes others.
+        """
+        exclusions = self.exclusions.joined(exclusions, f"the data set of {self.name}")
+        if exclusions == self.exclusions or self.needs_shift:
+            return self
+        query_of = {variant.run_id: variant.query_id for variant in self.variants}
+        excluded = {
+            query_id: docs
+            for query_id in self.judged
+            if (docs := exclusions.of_query(query_of.get(query_id, query_id)))
+        }
+        changed = {
+            query_id: {doc: grade for doc, grade in of_query.items() if doc not in docs}
+            for query_id, docs in excluded.items()
+            if not (of_query := self.judged[query_id]).keys().isdisjoint(docs)
+        }
+        emptied = {
+            query_id
+            for query_id, left in changed.items()
+            if max(left.values(), default=0) < 1 <= max(self.judged[query_id].values())
+        }
+        judged = {**self.judged, **changed}
+        return replace(
+            self,
+            judged={query_id: judged[query_id] for query_id in judged if query_id not in emptied},
+            groups={
+                group: tuple(query_id for query_id in ids if query_id not in emptied)
+                for group, ids in self.groups.items()
+            },
+            elsewhere=self.elsewhere | emptied,
+            exclusions=exclusions,
+            excluded=excluded,
+            emptied=frozenset(emptied),
+        )
+
 
 def _with_variants(
     extra: TestSet, variants: Sequence[Variant], judged: Mapping[str, dict[str, int]]
@@ -126,22 +184,43 @@ def read_extra_tests(
         named: name -> a folder of ``queries.tsv`` (query_id, text) and ``qrels.tsv`` (TREC's four
             columns, or three), each plain or ``.gz``. Queries without a judgement are left out. The
             folder may hold ``variants.tsv`` (query_id, text, method), which are searched and judged
-            with their queries. Instead of a folder, it may be a file of variants of the test
-            queries of shifts.
-        collection: the collection that will be searched for them; its passages are read until one
-            that is relevant has come for each test set.
+            with their queries. A folder with passages is a collection of its own, which is searched
+            in place of `collection`: see `open_collection` for its layouts. In BEIR's layout,
+            ``qrels/test.tsv`` judges if it exists. Instead of a folder, it may be an ir_datasets
+            id, or a file of variants of the test queries of shifts.
+        collection: the collection that will be searched for the other test sets; its passages are
+            read until a relevant one is found for each. Collections of test sets are read, too.
 
     Raises:
         UsageError: if a name cannot be a folder's.
         NotFoundError: if there is no such folder or file, or the folder lacks a file.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
-        DataError: if the collection holds no passage that is relevant to a query of a test set.
+        DataError: if the collection holds no passage that is relevant to a query of a test set, or
+            a test set's own collection lacks most of its relevant passages.
     """
     test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
     if collection is not None:
-        _check_passages(test_sets, collection)
+        _check_passages((part for part in test_sets if part.collection is None), collection)
+        for part in test_sets:
+            if part.collection is not None:
+                _check_own_passages(part, part.collection)
     return test_sets
+
+
+def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
+    """Check that a test set's own collection holds most passages that are relevant to its queries.
+
+    A few may lack, as in a data set's collection. Another corpus can share some doc_ids by chance.
+    """
+    relevant = {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
+    absent = relevant - {passage.doc_id for passage in collection.passages()}
+    if 2 * len(absent) > len(relevant):
+        raise DataError(
+            f"the passages of {test_set.folder} lack {len(absent):,} of the {len(relevant):,} "
+            f"passages that its qrels judge relevant, e.g. {min(absent)!r}; give the corpus that "
+            "the queries were judged on, with its doc_ids as they are"
+        )
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
@@ -171,12 +250,28 @@ def _read(name: str, folder: Path) -> TestSet:
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
-    test_set, texts = read_test_folder(name, folder)
+    foreign = _find_collection(folder)
+    if foreign is None:
+        test_set, texts = read_test_folder(name, folder)
+    else:
+        texts = foreign.queries
+        judged_set = _judged_set(name, folder, texts, foreign.qrels)
+        test_set = replace(judged_set, collection=foreign)
     if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
         return test_set
     variants = read_variants(find_text_file(folder, _VARIANTS), texts)
     judged = [variant for variant in variants if variant.query_id in test_set.judged]
     return _with_variants(test_set, judged, test_set.judged)
+
+
+def _find_collection(folder: Path) -> Collection | None:
+    """Return the collection that a folder or an ir_datasets id is; `None` for queries alone."""
+    if not folder.is_dir():
+        return None if folder.is_absolute() else open_collection(folder)
+    if not any((folder / f"{name}{end}").is_file() for name in _CORPUS for end in ("", ".gz")):
+        return None
+    judged = [folder / "qrels" / f"test.tsv{end}" for end in ("", ".gz")]
+    return open_collection(folder, qrels=next((path for path in judged if path.is_file()), None))
 
 
 def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
@@ -202,16 +297,24 @@ def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     texts = read_texts(query_rows(queries_file, findings), findings, queries_file)
     known = None if len(findings) else texts
     judged = read_judgements(qrel_rows([qrels_file], findings), findings, known)
-    if not judged and not len(findings):
+    findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
+    return replace(_judged_set(name, qrels_file, texts, judged), folder=folder), texts
+
+
+def _judged_set(
+    name: str, source: Path, texts: Mapping[str, str], judgements: Mapping[str, dict[str, int]]
+) -> TestSet:
+    if not judgements:
+        findings = FindingLog()
         message = f"it judges none of the {len(texts):,} queries"
         fix = "add judgements: query_id, 0, doc_id, relevance"
-        findings.add("no-judgement", message, str(qrels_file), fix=fix)
-    findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
-    judged = {query_id: judged[query_id] for query_id in sorted(judged)}
+        findings.add("no-judgement", message, str(source), fix=fix)
+        findings.stop_if_any(CollectionError, f"the test set {name} cannot be used:")
+    judged = {query_id: judgements[query_id] for query_id in sorted(judgements)}
     rows = tuple(
         Row.judged(query_id, texts[query_id], name, of_query)
         for query_id, of_query in judged.items()
     )
     unjudged = len(texts) - len(rows)
     groups = {name: tuple(judged)}
-    return TestSet(name, judged, groups, rows=rows, folder=folder, unjudged=unjudged), texts
+    return TestSet(name, judged, groups, rows=rows, folder=source, unjudged=unjudged)

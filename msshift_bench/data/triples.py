@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import counted, report_progress, write_atomically
+from msshift_bench.libraries import pyarrow as pa
+from msshift_bench.plumbing import counted, counted_parts, write_atomically
 from msshift_bench.shifts import TRIPLES, parse_config
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
 
@@ -68,11 +66,8 @@ def export_triples(
                 # Neither the time nor the name of the temporary file goes into the header.
                 compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
                 stream = cast("IO[bytes]", stack.enter_context(compressed))
-            done = 0
-            for batch in triples.batches():
+            for batch in counted_parts(triples.batches(), "export", len(triples)):
                 stream.write(lines(batch))
-                done += len(batch)
-                report_progress("export", done, len(triples))
     return len(triples)
 
 
@@ -99,7 +94,7 @@ def _keep(
 
     database.execute("CREATE TABLE passages (doc_id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
     database.executemany("INSERT INTO passages VALUES (?, ?)", rows())
-    shift, _ = parse_config(name.removesuffix(TRIPLES))
+    shift, _ = parse_config(name.removesuffix(TRIPLES), dataset.shifts)
     drawn_from = dataset.manifest.shifts[shift.name].get("triples", {}).get("passages", {})
     if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():
         raise UsageError(

@@ -10,7 +10,6 @@ which are kept, so that the next process continues after a kill.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from msshift_bench.encoders.models import (
     Encoder,
     EncoderSource,
     EncoderSpec,
+    choose_encoder,
     find_encoder,
     load_encoder,
 )
@@ -37,8 +37,10 @@ from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     cache_root,
+    counted_parts,
     hold_folder,
     report_progress,
+    sha256_of_parts,
     slices,
     write_atomically,
     write_json,
@@ -102,6 +104,7 @@ def embed_queries(
         raise DataError("there are no queries to embed")
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
+    spec = choose_encoder(spec)
     texts, places = _distinct([text for _, text in rows])
     root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
@@ -139,10 +142,8 @@ def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     It covers the ids as a JSON array, a line break, and the vectors as little-endian 32-bit floats,
     row by row.
     """
-    digest = hashlib.sha256(_compact(list(query_ids)) + b"\n")
-    for start in range(0, len(vectors), _ROWS):
-        digest.update(vectors[start : start + _ROWS].astype("<f4").tobytes())
-    return digest.hexdigest()
+    rows = (vectors[part].astype("<f4").tobytes() for part in slices(len(vectors), _ROWS))
+    return sha256_of_parts(chain([_compact(list(query_ids)) + b"\n"], rows))
 
 
 def _compact(value: object) -> bytes:
@@ -160,11 +161,11 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
     """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
         return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": PARAMETERS}
+    left_out = ("name", "max_length") if spec.pooling == OWN else ("name",)
     return {
         "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
         "encoder_sha256": source.sha256,
-        "pooling": spec.pooling,
-        **({} if spec.pooling == OWN else {"max_length": spec.max_length}),
+        **{name: value for name, value in spec.parameters().items() if name not in left_out},
         "libraries": source.libraries,
     }
 
@@ -172,10 +173,7 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
 def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: EncoderSource) -> str:
     """Return the digest of everything that decides the vectors and their order."""
     facts = {**_identifying_facts(spec, source), "encoder": None, "batches": _BATCHES_VERSION}
-    digest = hashlib.sha256(_compact(facts))
-    for row in rows:
-        digest.update(b"\n" + _compact(row))
-    return digest.hexdigest()
+    return sha256_of_parts(chain([_compact(facts)], (b"\n" + _compact(row) for row in rows)))
 
 
 def _write_vectors(
@@ -194,8 +192,7 @@ def _write_vectors(
         order = np.arange(len(texts))
         blocks = [vectors[part] for part in slices(len(texts), _BLOCK)]
     else:
-        encoder = load_encoder(spec, source)
-        order, blocks = _embed(texts, spec, source, encoder, blocks_folder)
+        order, blocks = _embed(texts, spec, source, load_encoder(spec, source), blocks_folder)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     _arrange(place[places], blocks, final)
@@ -290,13 +287,9 @@ def _embed(
                 address=address,
             )
 
-    done = 0
-    embedded: list[Vectors] = []
-    for part, block in zip(parts, engine.keep(_encode, blocks(), folder), strict=True):
-        embedded.append(_checked(block, part, texts, spec))
-        done += len(part)
-        report_progress("embed", done, len(texts))
-    return order, embedded
+    kept = engine.keep(_encode, blocks(), folder)
+    done = zip(counted_parts(parts, "embed", len(texts)), kept, strict=True)
+    return order, [_checked(block, part, texts, spec) for part, block in done]
 
 
 def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec) -> Vectors:
@@ -321,8 +314,7 @@ def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]
         report_progress("tokenise", len(lengths), len(texts))
     if 0 in lengths:
         raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
-    starts = np.cumsum([0, *lengths])
-    return np.concatenate(blocks), starts[:-1], np.array(lengths)
+    return np.concatenate(blocks), np.cumsum([0, *lengths])[:-1], np.array(lengths)
 
 
 def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path) -> None:

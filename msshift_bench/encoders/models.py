@@ -5,8 +5,6 @@ transformer with a pooling behind it. An encoder always gets `ROWS` texts at onc
 number of tokens. Matrix products of one shape add in one order, so a text's vector depends neither
 on the texts beside it nor on the number of threads: `msshift_bench.encoders.embeddings` forms such
 batches.
-
-Weights are read as safetensors, and in no other form: other files can be pickles, which run code.
 """
 
 from __future__ import annotations
@@ -14,45 +12,36 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
+from msshift_bench.encoders.loading import (
+    check_weights,
+    load_model,
+    load_transformer,
+    load_weights,
+    loading_errors,
+)
+from msshift_bench.encoders.model_settings import DEFAULTS, ModelSettings
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
     MissingExtraError,
     NotFoundError,
-    UnknownNameError,
     UsageError,
+    check_name,
     require,
 )
-from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
-from msshift_bench.plumbing import quieten
-
-_safetensors: Any = Library("safetensors")
-_hub_errors: Any = Library("huggingface_hub.errors")
-
-SAFETENSORS = {"use_safetensors": True}
-"""The option with which transformers loads safetensors and nothing else."""
-
-_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-
-_UNCONVERTED = "DISABLE_SAFETENSORS_CONVERSION"
-
-_CONVERSION = (
-    "where you trust its author, convert it once: python -c 'import sys, torch, safetensors.torch "
-    "as s; s.save_file({{k: v.clone() for k, v in torch.load(sys.argv[1], weights_only=True)"
-    '.items()}}, sys.argv[2], {{"format": "pt"}})\' {0} {1}'
-)
+from msshift_bench.libraries import sentence_transformers, torch, transformers
+from msshift_bench.plumbing import quieten, sha256_of_parts
 
 TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
@@ -79,6 +68,16 @@ _DENSE = "SentenceTransformer"
 _WEIGHTS = "model*.safetensors*"
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
 
+_INSTEAD = {
+    "document_prompt": "every text is a query here: use query_prompt",
+    "similarity": "use normalize=true to compare by the cosine",
+    "batch_size": f"an encoder always gets {ROWS} texts together: remove it",
+    "device": "encoders run on the CPU, for the same vectors everywhere: remove it",
+    "query_length": "in Python, use EncoderSpec(max_length=...)",
+    "passage_length": "in Python, use EncoderSpec(max_length=...)",
+}
+"""The settings of models that encoders of queries do not have, and what to use instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
@@ -86,26 +85,51 @@ class EncoderSpec:
 
     Attributes:
         name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
-            ignores the other attributes.
+            ignores the other attributes; "" for the collection's default.
         pooling: ``"cls"``, the first token's vector, ``"mean"``, the mean over all tokens, or
             `OWN`, the vector that a model of sentence-transformers gives a query by itself; it cuts
             off texts by itself, too, and its folder must be such a model's.
         max_length: tokens after which a text is cut off, special tokens included.
+        settings: how the model is loaded, and what else decides its vectors: ``query_prompt``,
+            ``truncate_dim``, ``dtype``, ``normalize``, ``revision``, ``model_kwargs`` and
+            ``trust_remote_code`` of `ModelSettings`.
 
     Raises:
         UnknownNameError: for another pooling.
-        UsageError: if there is no room for a token between the special ones.
+        UsageError: if there is no room for a token between the special ones, or a setting is not
+            for encoders of queries.
+
+    Examples:
+        >>> settings = ModelSettings(query_prompt="query: ", truncate_dim=64)
+        >>> EncoderSpec("intfloat/e5-small-v2", "mean", settings=settings).parameters()["settings"]
+        {'query_prompt': 'query: ', 'truncate_dim': 64}
     """
 
     name: str
     pooling: str = "cls"
     max_length: int = 64
+    settings: ModelSettings = DEFAULTS
 
     def __post_init__(self) -> None:
-        if self.pooling not in _POOLINGS:
-            raise UnknownNameError("pooling", self.pooling, _POOLINGS)
+        check_name("pooling", self.pooling, _POOLINGS)
         if self.max_length < 3:
             raise UsageError(f"a text has at least 3 tokens, not max_length={self.max_length}")
+        for name in self.settings.given():
+            value = getattr(self.settings, name)
+            if self.name == TERMS:
+                raise UsageError(f"{name} is {value!r}, and {TERMS!r} has no model: remove {name}")
+            if name in _INSTEAD:
+                raise UsageError(f"{name} is {value!r}; {_INSTEAD[name]}")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all attributes as JSON values; the settings only if one is given."""
+        settings = self.settings.parameters()
+        return {
+            "name": self.name,
+            "pooling": self.pooling,
+            "max_length": self.max_length,
+            **({"settings": settings} if settings else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +161,23 @@ class Encoder:
     encode: Callable[[Ints], Vectors]
 
 
-def choose_encoder(name: str | None, layout: str) -> str:
+def choose_encoder(
+    encoder: str | EncoderSpec | None, layout: str = "", *, pooling: str | None = None
+) -> EncoderSpec:
     """Return the encoder that was named, or else the default.
 
     Args:
-        name: what the user named.
+        encoder: the encoder or its name, if the user gave one.
         layout: the layout of the collection: ``generated`` has `TERMS` as its default, so that it
             needs no model; the others have the paper's DistilBERT.
+        pooling: the pooling of an encoder that was given by name; ``cls`` by default.
     """
-    return name or (TERMS if layout == "generated" else _DEFAULT)
+    spec = (
+        encoder
+        if isinstance(encoder, EncoderSpec)
+        else EncoderSpec(encoder or "", pooling or "cls")
+    )
+    return spec if spec.name else replace(spec, name=TERMS if layout == "generated" else _DEFAULT)
 
 
 def find_encoder(spec: EncoderSpec) -> EncoderSource:
@@ -164,10 +196,10 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
         libraries = {library: version(library) for library in _LIBRARIES}
     except PackageNotFoundError as error:
         raise MissingExtraError("neural", _WHAT) from error
-    folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec.name, own=own)
-    digest = hashlib.sha256()
-    for path in _files(folder):
-        digest.update(f"{path.name} {sha256_of(path)}\n".encode())
+    folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec)
+    files = _files(folder)
+    if spec.settings.trust_remote_code:
+        files += sorted(folder.rglob("*.py"))
     if own:
         if not (folder / _MODULES).is_file():
             raise NotFoundError(
@@ -175,9 +207,9 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
                 f"pooling {OWN!r} needs; give one, or choose another pooling"
             )
         # Parts behind the transformer, such as a dense layer, have weights in folders of their own.
-        for path in sorted([*folder.rglob("*.json"), *folder.glob("*/**/*.safetensors")]):
-            digest.update(f"{path.relative_to(folder)} {sha256_of(path)}\n".encode())
-    return EncoderSource(folder, digest.hexdigest(), libraries)
+        files += sorted([*folder.rglob("*.json"), *folder.glob("*/**/*.safetensors")])
+    lines = (f"{path.relative_to(folder)} {sha256_of(path)}\n".encode() for path in files)
+    return EncoderSource(folder, sha256_of_parts(lines), libraries)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -199,13 +231,16 @@ def _files(folder: Path) -> list[Path]:
     return [*config, *weights, *tokenizer]
 
 
-def _download(name: str, *, own: bool) -> Path:
+def _download(spec: EncoderSpec) -> Path:
     """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
-    hub = require("huggingface_hub", "neural", _WHAT)
+    hub, name = require("huggingface_hub", "neural", _WHAT), spec.name
     ask_only_if_it_answers(name, _WHAT)
+    parts = ["*.json", "*/*.safetensors"] if spec.pooling == OWN else ["config.json"]
+    if spec.settings.trust_remote_code:
+        parts.append("*.py")
     try:
-        parts = ["*.json", "*/*.safetensors"] if own else ["config.json"]
-        return Path(hub.snapshot_download(name, allow_patterns=[*parts, _WEIGHTS, *_TOKENIZER]))
+        patterns, revision = [*parts, _WEIGHTS, *_TOKENIZER], spec.settings.revision
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
     except (OSError, ValueError) as error:
         raise NotFoundError(
             f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "
@@ -226,19 +261,18 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
             tokens than `spec` says, or does not give one dense vector per text.
         DataError: if the files do not hold all weights.
     """
+    settings, own = spec.settings, spec.pooling == OWN
     with quieten(transformers), _in_one_sentence(spec.name):
-        options: dict[str, Any] = {"device": "cpu", "local_files_only": True}
-        if spec.pooling == OWN:
+        if own:
             _check_kind(spec, source)
-            with only_safetensors(str(source.folder), _WHAT):
-                model = sentence_transformers.SentenceTransformer(
-                    str(source.folder), model_kwargs=SAFETENSORS, **options
-                )
+            model = load_model(_DENSE, str(source.folder), settings, device="cpu")
         else:
-            parts = _parts(spec, source)
-            model = sentence_transformers.SentenceTransformer(modules=parts, **options)
+            model = sentence_transformers.SentenceTransformer(
+                modules=_parts(spec, source), device="cpu", local_files_only=True
+            )
             model.max_seq_length = spec.max_length
-    normalised = spec.pooling == OWN and model.similarity_fn_name == "cosine"
+    settings.set_up(model)
+    normalised = settings.normalize or (own and model.similarity_fn_name == "cosine")
     prompt = model.prompts.get("query") or None
 
     def preprocess(texts: Sequence[str]) -> Any:
@@ -257,7 +291,7 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
         features = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **constant}
         with torch.inference_mode():
             encoded = model.eval()(features, task="query")
-        vectors: Vectors = encoded["sentence_embedding"].float().numpy()
+        vectors: Vectors = encoded["sentence_embedding"].float().numpy()[:, : model.truncate_dim]
         if normalised:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
@@ -269,8 +303,12 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
     # Without its weights: sentence-transformers would fill in those that are missing in silence.
-    bare, loading = transformers.AutoModel.from_pretrained(
-        source.folder, device_map="meta", output_loading_info=True, **SAFETENSORS
+    bare, loading = load_weights(
+        transformers.AutoModel,
+        str(source.folder),
+        spec.settings,
+        device_map="meta",
+        output_loading_info=True,
     )
     if bare.config.is_encoder_decoder:
         raise UsageError(f"{spec.name} is an encoder with a decoder; only encoders can be used")
@@ -278,8 +316,8 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
-    transformer = sentence_transformers.base.modules.Transformer(
-        str(source.folder), model_kwargs={"dtype": torch.float32, **SAFETENSORS}
+    transformer = load_transformer(
+        str(source.folder), spec.settings, model_kwargs={"dtype": torch.float32}
     )
     tokenizer, config = transformer.tokenizer, bare.config
     if not tokenizer.is_fast:
@@ -310,73 +348,6 @@ def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
             f"{spec.name} is a {kind}, which does not give a query one dense vector; take the "
             f"model of a bi-encoder ({_DENSE})"
         )
-
-
-def check_weights(folder: Path) -> None:
-    """Check that each part of a model holds its weights as safetensors; no file is opened.
-
-    Args:
-        folder: the model; its parts may have folders of their own.
-
-    Raises:
-        DataError: if there are weights in another form only.
-    """
-    for path in sorted(folder.rglob("*")):
-        # transformers reads these names only; ``training_args.bin`` and the like are no weights.
-        is_weights = path.suffix in _PICKLED and path.name.startswith(("pytorch_model", "model"))
-        if is_weights and not any(path.parent.glob("*.safetensors")):
-            raise DataError(
-                f"{path} is a pickle, which can run what its author wrote; only safetensors are "
-                f"read: {_CONVERSION.format(path, path.with_name('model.safetensors'))}"
-            )
-
-
-@contextmanager
-def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterator[None]:
-    """Refuse pickles while libraries load a model, from the cache if the Hub does not answer.
-
-    Args:
-        where: the model: a folder, or an id of the Hugging Face Hub.
-        what: what needs the libraries.
-
-    Raises:
-        DataError: if the model has weights in another form only.
-    """
-    if Path(where).is_dir():
-        check_weights(Path(where))
-    ask_only_if_it_answers(where, what)
-    library: Any = require("torch", "neural", what)
-
-    def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise DataError(
-            f"{where} has weights that are no safetensors, but a pickle, which can run what its "
-            f"author wrote; download it ('hf download {where} --local-dir FOLDER') and, "
-            + _CONVERSION.format("FOLDER/pytorch_model.bin", "FOLDER/model.safetensors")
-        )
-
-    # Parts of models of sentence-transformers have no option that forbids pickles. transformers
-    # would ask the Hub to convert them, in public and in the user's name.
-    loads, converts = library.load, os.environ.get(_UNCONVERTED)
-    library.load = refuse
-    os.environ[_UNCONVERTED] = "1"
-    try:
-        yield
-    except OSError as error:
-        if not Path(where).is_dir() and "`safetensors`" in str(error):
-            refuse()
-        raise
-    finally:
-        library.load = loads
-        if converts is None:
-            del os.environ[_UNCONVERTED]
-        else:
-            os.environ[_UNCONVERTED] = converts
-
-
-def loading_errors() -> tuple[type[Exception], ...]:
-    """Return what libraries raise if a model's files are cut off or do not fit together."""
-    of_libraries = (_safetensors.SafetensorError, _hub_errors.StrictDataclassError)
-    return (OSError, ValueError, TypeError, RuntimeError, *of_libraries)
 
 
 @contextmanager

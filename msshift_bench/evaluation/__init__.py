@@ -1,88 +1,147 @@
 """From runs to figures: measures, scores, results, and comparisons of systems.
 
+`Opened` is the input of every evaluation, and `score_opened` the one way from it to `Scores`.
 `score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
-`evaluate_also_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
+`evaluate_extra_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
 returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`, `shifts`,
 `records`, `arrays`, `errors` and `_version`.
 """
 
-from msshift_bench.evaluation.also_tests import evaluate_also_tests
-from msshift_bench.evaluation.checks import ALLOWANCES, Checks, count_trained
-from msshift_bench.evaluation.claims import ALL_QUERIES, WHOLE, LeftOut, estimates_of, loss_claims
+from msshift_bench.evaluation.checks import ALLOWANCES, apply_checks, misfits
+from msshift_bench.evaluation.claims import (
+    ALL_QUERIES,
+    WHOLE,
+    estimates_of,
+    lead_claims,
+    loss_claims,
+)
 from msshift_bench.evaluation.evaluating import (
     by_shift,
     compare_run_sets,
     differences_of,
     evaluate_run_sets,
     losses_of,
-    read_labels,
-    read_scores,
-    score_run_sets,
     system_claims,
 )
+from msshift_bench.evaluation.extra_tests import evaluate_extra_tests
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes, what_counts
+from msshift_bench.evaluation.notes import (
+    data_notes,
+    policy_notes,
+    seen_notes,
+    tie_notes,
+    what_counts,
+)
+from msshift_bench.evaluation.opening import (
+    Opened,
+    OpenedRun,
+    OpenedRunSet,
+    RunSetsSource,
+    open_extra_tests,
+    open_run_sets,
+    open_runs,
+    open_test_set,
+    test_set_of_shift,
+)
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, tabulated
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
-from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
-from msshift_bench.evaluation.settings import MeasureNames, Settings, SettingsSource, parse_measure
+from msshift_bench.evaluation.scoring import Scored, score_opened, score_runs
+from msshift_bench.evaluation.settings import (
+    LeftOut,
+    MeasureNames,
+    Settings,
+    SettingsSource,
+    parse_measure,
+)
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     WITH_ENDS,
     figure_ends,
     figure_text,
+    lead_table,
     loss_table,
     matrix_table,
+    scale_of,
     show_delta,
+)
+from msshift_bench.evaluation.trained import (
+    EVERYTHING,
+    NONE,
+    OWN_SPLIT,
+    SEEN,
+    UNKNOWN,
+    UNSEEN,
+    GroupState,
+    count_trained,
+    group_states,
 )
 
 __all__ = [
     "count_trained",
     "ALLOWANCES",
     "ALL_QUERIES",
-    "Checks",
+    "EVERYTHING",
     "FEWEST_IN_SLICE",
+    "GroupState",
     "LeftOut",
     "Measure",
     "MeasureNames",
+    "NONE",
     "Note",
+    "OWN_SPLIT",
+    "Opened",
+    "OpenedRun",
+    "OpenedRunSet",
     "Result",
+    "RunSetsSource",
+    "SEEN",
+    "Scored",
     "ScoredRun",
     "Scores",
     "Section",
     "Settings",
     "SettingsSource",
     "TableSpec",
+    "UNKNOWN",
+    "UNSEEN",
     "WHOLE",
     "WITH_ENDS",
+    "apply_checks",
     "by_shift",
     "compare_run_sets",
     "data_notes",
     "differences_of",
     "estimates_of",
-    "evaluate_also_tests",
+    "evaluate_extra_tests",
     "evaluate_run_sets",
+    "group_states",
     "judgements_of",
+    "lead_claims",
+    "lead_table",
     "figure_ends",
     "figure_text",
     "loss_claims",
     "loss_table",
     "losses_of",
     "matrix_table",
+    "misfits",
+    "open_extra_tests",
+    "open_run_sets",
+    "open_runs",
     "open_test_set",
     "parse_measure",
     "policy_notes",
-    "read_labels",
     "read_per_query",
-    "read_scores",
-    "score_files",
-    "score_run_sets",
+    "scale_of",
+    "score_opened",
     "system_claims",
     "score_runs",
+    "seen_notes",
     "scores_table",
     "show_delta",
     "tabulated",
+    "test_set_of_shift",
     "tie_notes",
     "what_counts",
     "slice_scores",

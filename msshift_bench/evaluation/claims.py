@@ -13,17 +13,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import DataError, UsageError, first_few, quoted
+from msshift_bench.errors import DataError, first_few
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.evaluation.settings import LeftOut
 from msshift_bench.runs import FOR_ALL
-from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
+from msshift_bench.stats import (
+    FIGURES,
+    FIXED,
+    MEAN,
+    Claim,
+    Estimate,
+    Figure,
+    Sides,
+    average,
+    compute_figures,
+    rel_loss,
+)
 
 ALL_QUERIES = "all queries"
 """The group of an average that pools the queries of all groups."""
@@ -31,40 +42,14 @@ ALL_QUERIES = "all queries"
 WHOLE = (MEAN, ALL_QUERIES)
 """The groups of an average."""
 
-COMPARED = ("avg_in", "out", "rel_loss")
+COMPARED = ("score", "avg_in", "out", "rel_loss")
 """The figures that systems are compared by."""
+
+SIDES = ("avg_in", "out")
+"""The figures of the two sides."""
 
 Estimates = Mapping[str, Estimate | None]
 """Figure -> its estimate."""
-
-LEAKED_SLICES = ("not leaked", "all minus not leaked")
-"""The slices of figures without the queries that leaked, and of the difference."""
-
-
-class LeftOut(NamedTuple):
-    """Test queries that leaked into training, which figures are computed without, too.
-
-    Attributes:
-        query_ids: the queries.
-        source: what found them, for the notes.
-        searched: the test queries that were looked at; `None` if that is not known.
-    """
-
-    query_ids: frozenset[str]
-    source: str
-    searched: frozenset[str] | None = None
-
-
-def check_left_out(given: object) -> None:
-    """Check that a public function was given what `msshift_bench.read_left_out` returns, or `None`.
-
-    Raises:
-        UsageError: if it was given something else, such as the path of the candidates.
-    """
-    if not isinstance(given, LeftOut | None):
-        raise UsageError(
-            f"without is {quoted(given)}; read it first: without=read_left_out({quoted(given)})"
-        )
 
 
 def whole_of(averaged: str) -> str:
@@ -78,6 +63,7 @@ def estimates_of(
     counted: Mapping[str, Ints],
     averaged: str,
     is_kept: NDArray[np.bool_] | None = None,
+    reference: Scores | None = None,
 ) -> dict[str, Estimates]:
     """Return group -> the figures of a system there, and on average, see `whole_of`.
 
@@ -88,51 +74,61 @@ def estimates_of(
         averaged: a key of `stats.AVERAGES`.
         is_kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
             some of each group; the others count as left out. By default all.
+        reference: the scores of another system on the same queries.
 
     Returns:
-        Avg In, Out, loss and Rel Loss; ``score`` of a system that was not trained per group.
-        Without groups that have no loss; empty, if none has.
+        The kinds of `stats.FIGURES` that have a formula for the system's sides: with a reference
+        leads and drops, without one Avg In, Out, loss and Rel Loss, or ``score`` of one model for
+        all groups. Without groups that have no loss; empty, if none has.
     """
+
+    def sides_on(parts: Mapping[str, Ints], sample: str) -> Sides[Estimate] | None:
+        known = _sides(scores, measure, parts, sample, is_kept)
+        if known is None or reference is None:
+            return known
+        of_reference = _sides(reference, measure, parts, sample, is_kept)
+        return known._replace(reference=of_reference, over_all=reference.is_all_of(scores))
+
     sides = {
-        group: pair
+        group: known
         for group, queries in counted.items()
-        if (pair := scores.sides(measure.name, group, queries)) is not None
+        if (known := sides_on({group: queries}, group)) is not None
     }
-
-    def mask_of(queries: Ints) -> NDArray[np.bool_] | None:
-        return None if is_kept is None else is_kept[queries]
-
-    training = scores.system if scores.trained_per_group else FIXED
-    groups = {
-        group: _figures(pair, training, group, measure, mask_of(counted[group]))
-        for group, pair in sides.items()
-    }
-    if not groups:
+    if not sides:
         return {}
+    groups = compute_figures(sides, measure.sign)
     if averaged == "pooled":
-        inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = mask_of(np.concatenate([counted[group] for group in sides]))
-        average_figures = _figures((inside, out), training, "", measure, mask)
+        pooled = sides_on({group: counted[group] for group in sides}, "")
+        assert pooled is not None
+        whole = compute_figures({"": pooled}, measure.sign)[""]
     else:
-        first = next(iter(groups.values()))
-        average_figures = {
-            name: average(of_group[name] for of_group in groups.values()) for name in first
+        whole = {
+            name: average(of_group[name] for of_group in groups.values())
+            for name in next(iter(groups.values()))
+            if not FIGURES[name].is_contrast
         }
-    return {**groups, whole_of(averaged): average_figures}
+    return {**groups, whole_of(averaged): whole}
 
 
-def _figures(
-    sides: tuple[Floats, Floats],
-    training: str,
-    sample: str,
+def _sides(
+    scores: Scores,
     measure: Measure,
+    parts: Mapping[str, Ints],
+    sample: str,
     is_kept: NDArray[np.bool_] | None,
-) -> dict[str, Estimate | None]:
-    if training == FIXED:
-        return {"score": Estimate.mean(sides[1], FIXED, sample, is_kept)}
-    inside, out = (Estimate.mean(side, training, sample, is_kept) for side in sides)
-    loss = float(measure.sign) * (inside - out)
-    return {"avg_in": inside, "out": out, "loss": loss, "rel_loss": loss / inside}
+) -> Sides[Estimate] | None:
+    """Return the means of a system's sides over the queries of groups; see `Scores.sides`."""
+    known = [scores.sides(measure.name, group, queries) for group, queries in parts.items()]
+    pairs = [side for side in known if side is not None]
+    if len(pairs) < len(known):
+        return None
+    mask = None if is_kept is None else is_kept[np.concatenate(list(parts.values()))]
+
+    def mean(sides: Sequence[Floats]) -> Estimate:
+        return Estimate.mean(np.concatenate(sides, axis=1), scores.training, sample, mask)
+
+    out = mean([pair.out for pair in pairs])
+    return Sides(mean([pair.inside for pair in pairs]) if scores.trained_per_group else out, out)
 
 
 def loss_claims(
@@ -147,39 +143,38 @@ def loss_claims(
         averaged: a key of `stats.AVERAGES`.
         label: the label of the queries, if they are a slice.
     """
-    of_system = _named(scores, measure)._replace(slice=label)
+    of_system = _named(scores, measure)._replace(slice=label, seeds=scores.replicates)
     groups = estimates_of(scores, measure, counted, averaged)
-    seeds = scores.replicates
-    sizes = {group: len(queries) for group, queries in counted.items()}
-    total = sum(sizes[group] for group in groups if group in sizes)
-    for group, figures in groups.items():
-        row = of_system._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
-        loss = figures.get("loss")
-        paired_p, effect_size = (None, None) if loss is None else _of_these_models(loss)
-        for figure, estimate in figures.items():
-            tested = figure == "rel_loss"
-            family = _family_by_group(row, "systems") if tested else ()
-            p = paired_p if tested and seeds == 1 and group in sizes else None
-            bounds = _bounds_of(figure, measure)
-            yield Claim(row._replace(figure=figure), estimate, family, p, bounds)
-        if loss is not None:
-            yield Claim(row._replace(figure="effect_size", value=effect_size))
+    losses = {group: figures.get("loss") for group, figures in groups.items()}
+    known = {group: _of_these_models(loss) for group, loss in losses.items() if loss is not None}
+    groups |= {group: {**groups[group], "effect_size": None} for group in known}
+    sizes = {group: len(counted[group]) for group in groups if group in counted}
+    for claim in _group_claims(of_system, groups, sizes, measure):
+        row, (paired_p, effect_size) = claim.figure, known.get(claim.figure.group, (None, None))
+        if row.figure == "effect_size":
+            claim = claim._replace(figure=row._replace(value=effect_size))
+        elif row.figure == "rel_loss" and row.seeds == 1 and row.group in sizes:
+            claim = Claim(row, claim.estimate, claim.family, paired_p)
+        if not (label and FIGURES[row.figure].is_contrast):
+            yield claim
 
 
-def _family(row: Figure, over: str) -> tuple[str, ...]:
+def _family(row: Figure, over: str, kind: str = "") -> tuple[str, ...]:
     """Return the family of what is tested of all systems, by shift, measure and kind of figure."""
-    return row.figure, row.test, row.shift, row.measure, row.slice, over
+    return kind or row.figure, row.test, row.shift, row.measure, row.slice, over
 
 
-def _family_by_group(row: Figure, what: str) -> tuple[str, ...]:
+def _family_by_group(row: Figure, what: str, kind: str = "") -> tuple[str, ...]:
     """Return the same: all groups are one family, and what is said of the whole is another."""
-    return _family(row, what if row.group in WHOLE else f"{what} x groups")
+    return _family(row, what if row.group in WHOLE else f"{what} x groups", kind)
 
 
-def _bounds_of(figure: str, measure: Measure) -> tuple[float, float]:
-    """Return the range of a figure: that of the measure, if it is a score."""
-    is_score = figure in ("avg_in", "out", "score")
-    return measure.bounds if is_score else (-math.inf, math.inf)
+def _claim(row: Figure, estimate: Estimate | None, measure: Measure) -> Claim:
+    """Return the claim of a figure, with the family and the range of its kind."""
+    kind = FIGURES[row.figure]
+    family = _family_by_group(row, kind.family[1], kind.family[0]) if kind.family else ()
+    bounds = measure.bounds if kind.unit == "score" else (-math.inf, math.inf)
+    return Claim(row, estimate, family, bounds=bounds)
 
 
 def _of_these_models(loss: Estimate) -> tuple[float | None, float | None]:
@@ -211,12 +206,12 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
     of_system = _named(scores, measure)
     for model in scores.models:
         runs = [run for (name, _), run in scores.runs.items() if name == model]
-        training = FIXED if model == FOR_ALL else scores.system
-        seeds = None if model == FOR_ALL else len(runs)
+        seeds = scores.replicates and len(runs)
         for group, queries in counted.items():
             row = of_system._replace(group=group, model=model, queries=len(queries), seeds=seeds)
-            estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
-            yield Claim(row._replace(figure="model_score"), estimate, bounds=measure.bounds)
+            values = scores.of(measure.name, [model], queries)
+            estimate = Estimate.mean(values, scores.training, group)
+            yield _claim(row._replace(figure="model_score"), estimate, measure)
             yield from _bounds(row, runs, queries)
     for group, queries in scores.groups.items():
         missing = sum(int(run.missing[queries].sum()) for run in scores.runs.values())
@@ -227,11 +222,9 @@ def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[C
     """Yield a mean's bounds over the orders of ties, where these make a difference."""
     if not any(run.tied[queries].any() for run in runs):
         return
-    sides = (
-        [run.best[row.measure][queries] for run in runs],
-        [run.worst[row.measure][queries] for run in runs],
-    )
-    known = [[scores[~np.isnan(scores)] for scores in of_runs] for of_runs in sides]
+    best_of = [run.best[row.measure][queries] for run in runs]
+    worst_of = [run.worst[row.measure][queries] for run in runs]
+    known = [[scores[~np.isnan(scores)] for scores in of_runs] for of_runs in (best_of, worst_of)]
     if not all(scores.size for of_runs in known for scores in of_runs):
         return  # A run in which no query has a value has no mean, and no bounds.
     best, worst = (float(np.mean([scores.mean() for scores in of_runs])) for of_runs in known)
@@ -251,7 +244,9 @@ def pair_claims(
     """Yield the figures that systems are compared by, then how far every two are apart.
 
     Differences on all groups are one family, those on the whole another, for each figure and
-    measure: queries are the same, and seeds of two systems are independent.
+    measure: queries are the same, and seeds of two systems are independent. One model for all
+    groups has its score in and out. So two of them differ equally in Avg In and Out: both families
+    count that difference, and the caller leaves out the rows that repeat the score.
 
     Args:
         systems: name -> its scores, on the same queries.
@@ -271,35 +266,119 @@ def pair_claims(
         pairs = [(name, reference) for name in systems if name != reference]
     for figure in COMPARED:
         known = {
-            # One ranking for all groups has its score in and out.
             name: {group: of.get("score", of.get(figure)) for group, of in groups.items()}
             for name, groups in estimates.items()
-            if figure != "rel_loss" or systems[name].trained_per_group
+            if figure in SIDES or systems[name].trained_per_group is (figure == "rel_loss")
         }
         of_figure = [pair for pair in pairs if known.keys() >= set(pair)]
-        for name in dict.fromkeys(name for pair in of_figure for name in pair):
+        is_valued = figure == "score" or (figure == "rel_loss" and reference is not None)
+        valued = pairs if is_valued else of_figure
+        for name in dict.fromkeys(name for pair in valued for name in pair if name in known):
             for group, estimate in known[name].items():
-                row = _named(systems[name], measure)._replace(
-                    figure=figure,
-                    group=group,
-                    queries=sizes.get(group, all_queries),
-                    seeds=systems[name].replicates,
-                )
-                yield Claim(row, estimate, bounds=_bounds_of(figure, measure))
-        for first, second in of_figure:
+                queries, seeds = sizes.get(group, all_queries), systems[name].replicates
+                row = _named(systems[name], measure)._replace(queries=queries, seeds=seeds)
+                row = row._replace(figure=figure, group=group)
+                yield _claim(row, estimate, measure)._replace(family=())
+        # Over a reference, the difference of two scores is a lead.
+        for first, second in of_figure if figure != "score" or reference is None else ():
+            of_pair = _named_pair(systems[first], systems[second], measure)
             for group, estimate in known[first].items():
-                term = known[second][group]
-                seeds = [systems[name].replicates for name in (first, second)]
-                row = _named(systems[first], measure)._replace(
-                    figure=figure,
-                    against=second,
-                    group=group,
-                    queries=sizes.get(group, all_queries),
-                    seeds=min((count for count in seeds if count is not None), default=None),
-                )
+                term, queries = known[second][group], sizes.get(group, all_queries)
+                row = of_pair._replace(figure=figure, group=group, queries=queries)
                 difference = None if estimate is None or term is None else estimate - term
                 family = () if (first, second) in untested else _family_by_group(row, "pairs")
                 yield Claim(row, difference, family)
+
+
+def lead_claims(
+    systems: Mapping[str, Scores],
+    measure: Measure,
+    counted: Mapping[str, Ints],
+    averaged: str,
+    reference: str,
+    untested: Collection[tuple[str, str]] = (),
+) -> Iterator[Claim]:
+    """Yield how far systems lead a reference, and how far from their leads on the other groups.
+
+    Leads are one family and their differences another, over systems, groups and sides. Of two
+    groups the differences are each other's negatives, so that only the first is tested.
+
+    Args:
+        systems: as of `pair_claims`, like the next three.
+        measure: the measure.
+        counted: group -> positions of those of its queries that count, the same for all.
+        averaged: a key of `stats.AVERAGES`.
+        reference: the system to compare the others with.
+        untested: pairs whose differences are not tested.
+    """
+    sizes = {group: len(queries) for group, queries in counted.items()}
+    for name, scores in systems.items():
+        if name != reference:
+            yield from _group_claims(
+                _named_pair(scores, systems[reference], measure),
+                estimates_of(scores, measure, counted, averaged, reference=systems[reference]),
+                sizes,
+                measure,
+                is_tested=(name, reference) not in untested,
+            )
+
+
+def _group_claims(
+    of_system: Figure,
+    groups: Mapping[str, Estimates],
+    sizes: Mapping[str, int],
+    measure: Measure,
+    *,
+    is_tested: bool = True,
+) -> Iterator[Claim]:
+    """Yield the figures of groups; a contrast counts the queries of all groups.
+
+    Of two groups the second contrast is the negative of the first, and only the first is tested.
+    """
+    all_queries = sum(sizes.values())
+    for group, figures in groups.items():
+        for figure, estimate in figures.items():
+            is_contrast = FIGURES[figure].is_contrast
+            queries = all_queries if is_contrast else sizes.get(group, all_queries)
+            row = of_system._replace(figure=figure, group=group, queries=queries)
+            claim = _claim(row, estimate, measure)
+            if is_contrast and [*sizes][1:] == [group]:
+                claim = claim._replace(family=(), repeats=len(figures))
+            yield claim if is_tested else claim._replace(family=())
+
+
+def slice_claims(
+    scores: Scores, measure: Measure, slices: Mapping[str, Ints], reference: Scores | None = None
+) -> Iterator[Claim]:
+    """Yield a single run's mean on each slice, or its lead there, and how far it is from others.
+
+    Each kind of figure is one family over runs and slices. Slices are samples of their own.
+
+    Args:
+        scores: as in `run_claims`.
+        measure: a measure; a sum has no figures, and queries without a value do not count.
+        slices: label -> positions of its queries that count; those of fewer than 2 have no figures.
+        reference: as in `run_claims`.
+    """
+    parts = [scores] if reference is None else [scores, reference]
+    sides, sizes = dict[str, Sides[Estimate]](), dict[str, int]()
+    for label, queries in slices.items() if measure.aggregate == "mean" else ():
+        values = np.stack([part.of(measure.name, [FOR_ALL], queries) for part in parts])
+        values = values[..., ~np.isnan(values).any(axis=(0, 1))]
+        if values.shape[-1] > 1:
+            means = (Estimate.mean(of_run, FIXED, label) for of_run in values)
+            of_run, *of_reference = (Sides(mean, mean) for mean in means)
+            sides[label] = of_run._replace(reference=next(iter(of_reference), None))
+            sizes[label] = values.shape[-1]
+    if not sides:
+        return
+    row = _named(scores, measure)._replace(against="" if reference is None else reference.system)
+    for claim in _group_claims(
+        row, compute_figures(sides, measure.sign, of_slices=True), sizes, measure
+    ):
+        named = claim.figure._replace(group=next(iter(scores.groups)), slice=claim.figure.group)
+        family = (*claim.family[:-1], "runs x groups") if claim.family else ()
+        yield claim._replace(figure=named, family=family)
 
 
 def run_claims(
@@ -326,8 +405,8 @@ def run_claims(
         yield Claim(row._replace(figure="score"), mean, bounds=measure.bounds)
         yield from _bounds(row, [run], counted)
         return
-    term = Estimate.mean(reference.of(measure.name, [FOR_ALL], counted), FIXED, group)
     row = row._replace(figure="score", against=reference.system)
+    term = Estimate.mean(reference.of(measure.name, [FOR_ALL], counted), FIXED, group)
     yield Claim(row, mean - term, _family(row, "runs"))
 
 
@@ -341,18 +420,19 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         measure: the measure.
         queries: positions of the queries that count.
     """
-    of_system = _named(scores, measure)
     complete = scores.complete_models
     chosen = {model: [model] for model in scores.models}
     chosen |= {MEAN: complete} if len(complete) > 1 else {}
     for model, models in chosen.items():
         values = scores.of(measure.name, models, queries)
         values = values[:, np.isfinite(values).all(axis=0)]
-        training = FIXED if model == FOR_ALL else scores.system
-        row = of_system._replace(figure="score", model=model, queries=values.shape[1])
-        row = row._replace(seeds=None if model == FOR_ALL else len(values))
-        mean = Estimate.mean(values, training, scores.test)
-        yield Claim(row, mean, bounds=measure.bounds)
+        row = _named(scores, measure)._replace(
+            figure="score",
+            model=model,
+            queries=values.shape[1],
+            seeds=scores.replicates and len(values),
+        )
+        yield Claim(row, Estimate.mean(values, scores.training, scores.test), bounds=measure.bounds)
 
 
 def drop_claims(
@@ -374,12 +454,14 @@ def drop_claims(
     valued = np.isfinite(reference_scores).all(axis=0) & np.isfinite(values).all(axis=0)
     row = _named(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
     row = row._replace(queries=int(valued.sum()), seeds=len(values))
-    drop = rel_loss(
-        Estimate.mean(reference_scores[:, valued], FIXED, scores.test),
-        Estimate.mean(values[:, valued], scores.system, scores.test),
-        measure.sign,
+    yield Claim(
+        row,
+        rel_loss(
+            Estimate.mean(reference_scores[:, valued], everything.training, scores.test),
+            Estimate.mean(values[:, valued], scores.training, scores.test),
+            measure.sign,
+        ),
     )
-    yield Claim(row, drop)
 
 
 def change_claims(
@@ -399,14 +481,11 @@ def change_claims(
     yield Claim(row._replace(figure="changed"), after, bounds=measure.bounds)
     row = row._replace(figure="loss_by_change")
     over = "systems x methods" if row.slice else "systems x models"
-    family = _family(row._replace(slice=""), over)
-    yield Claim(row, rel_loss(before, after, measure.sign), family)
+    yield Claim(row, rel_loss(before, after, measure.sign), _family(row._replace(slice=""), over))
 
 
 def compound_claims(
-    of_system: Figure,
-    measure: Measure,
-    groups: Mapping[str, tuple[tuple[Floats, Floats], tuple[Floats, Floats]]],
+    of_system: Figure, measure: Measure, groups: Mapping[str, Sequence[tuple[Floats, Floats]]]
 ) -> Iterator[Claim]:
     """Yield whether a shift and changed queries compound: what a change costs on each side of it.
 
@@ -427,11 +506,10 @@ def compound_claims(
             [Estimate.mean(side, of_system.system, group) for side in pair]
             for pair in (plain, changed)
         )
-        if not all(mean.value for mean in (*before, *after)) or not plain[0].size:
-            continue
         inside, out = (rel_loss(*pair, measure.sign) for pair in zip(before, after, strict=True))
-        assert inside is not None
-        assert out is not None
+        is_lost = all(mean.value for mean in after) and plain[0].size > 0
+        if inside is None or out is None or not is_lost:
+            continue
         figures[group] = {
             "loss_by_change_in": inside,
             "loss_by_change_out": out,
@@ -441,20 +519,26 @@ def compound_claims(
         }
         sizes[group] = plain[0].shape[1]
     if len(figures) > 1:
-        names = next(iter(figures.values()))
         figures[MEAN] = {
-            name: average(of_group[name] for of_group in figures.values()) for name in names
+            name: average(of_group[name] for of_group in figures.values())
+            for name in next(iter(figures.values()))
         }
     for group, of_group in figures.items():
         row = of_system._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
         for figure, estimate in of_group.items():
-            family = _family_by_group(row, "systems") if figure == "out_minus_in" else ()
-            yield Claim(row._replace(figure=figure), estimate, family)
+            claim = _claim(row._replace(figure=figure), estimate, measure)
+            yield claim if figure == "out_minus_in" else claim._replace(family=())
 
 
 def _named(scores: Scores, measure: Measure) -> Figure:
     """Return the names that all figures of a system by a measure share."""
     return Figure("", scores.test, scores.shift_name, scores.system, measure=measure.name)
+
+
+def _named_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
+    """Return the names of the differences of two systems, with the smaller number of seeds."""
+    seeds = [part.replicates for part in (first, second) if part.replicates is not None]
+    return _named(first, measure)._replace(against=second.system, seeds=min(seeds, default=None))
 
 
 def left_out_claims(
@@ -502,7 +586,8 @@ def left_out_claims(
     leaked = {group: int((~is_kept[counted[group]]).sum()) for group in groups}
     if len(groups) < 2:
         everything = {group: everything[group] for group in groups}
-    for figure in ("avg_in", "out", "rel_loss", "score"):
+    shown = [name for name, kind in FIGURES.items() if kind.is_shown and not kind.is_contrast]
+    for figure in shown:
         for group, figures in everything.items():
             estimate, kept_estimate = figures.get(figure), of_kept[group].get(figure)
             if estimate is None or kept_estimate is None:

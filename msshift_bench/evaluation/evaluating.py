@@ -12,129 +12,69 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from msshift_bench.data import DataInfo, Dataset, open_dataset
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    FindingLog,
-    UnknownNameError,
-    UsageError,
-    first_few,
-)
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
+from msshift_bench.data import DataInfo, Dataset
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.evaluation.checks import differ_in_start, remarks_about
 from msshift_bench.evaluation.claims import (
-    LEAKED_SLICES,
+    SIDES,
     WHOLE,
-    LeftOut,
-    check_left_out,
+    lead_claims,
     left_out_claims,
     loss_claims,
     matrix_claims,
     pair_claims,
 )
 from msshift_bench.evaluation.notes import (
+    answered,
     comparison_notes,
     delta_notes,
     left_out_notes,
     loss_notes,
+    seen_notes,
     tie_notes,
     weak_notes,
 )
+from msshift_bench.evaluation.opening import RunSetsSource, open_run_sets
 from msshift_bench.evaluation.results import Note, Result, Section, notes_of
-from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_all, slice_scores
-from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
-from msshift_bench.evaluation.settings import Settings, SettingsSource
+from msshift_bench.evaluation.scores import (
+    Scores,
+    check_labels,
+    check_means,
+    check_stored,
+    counted_by_all,
+    slice_scores,
+)
+from msshift_bench.evaluation.scoring import score_opened
+from msshift_bench.evaluation.settings import (
+    LEAKED_SLICES,
+    LeftOut,
+    Settings,
+    SettingsSource,
+    check_left_out,
+)
 from msshift_bench.evaluation.tables import (
+    ENDS,
+    VALUE,
     compared_tables,
     delta_table,
     left_out_tables,
     loss_table,
     matrix_table,
+    scale_of,
 )
-from msshift_bench.plumbing import tsv_rows
-from msshift_bench.runs import FOR_ALL, RunSet, find_run_sets
-from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
+from msshift_bench.output import paper_table
+from msshift_bench.runs import FOR_ALL
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, grouped
 from msshift_bench.stats import STAR, UNCORRECTED, Claim, Figure, Figures, infer, rank_ranges
-
-
-def read_scores(
-    runs: str | Path | Sequence[str | Path],
-    data: Dataset | str | Path,
-    shifts: ShiftNames,
-    settings: Settings,
-    checks: Checks,
-) -> list[Scores]:
-    """Find run sets and score them query by query, without computing figures.
-
-    Args:
-        runs: one or several folders, each of a system's run sets or those of several systems.
-        data: the built data set.
-        shifts: only these; all that the folders hold, if empty.
-        settings: measures and policies.
-        checks: what is refused, or allowed; it gets the data, and keeps the doubts.
-
-    Raises:
-        MsShiftError: as `evaluate_run_sets`.
-    """
-    for measure in settings.measures:
-        check_is_mean(measure)
-    folders = several(runs)
-    for run in folders:
-        if str(run) == "-" or Path(run).is_file():
-            raise UsageError(
-                f"{run} is a run file, not a folder of run sets; score it with 'msshift score "
-                f"{run} --test length-short', or --qrels FILE, and --reference RUN compares it"
-            )
-    wanted = shift_names(shifts)
-    run_sets = find_run_sets(folders)
-    selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
-    if not selected:
-        present = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
-        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {present}")
-    return score_run_sets(selected, open_dataset(data), settings, checks)
-
-
-def score_run_sets(
-    run_sets: Sequence[RunSet], dataset: Dataset, settings: Settings, checks: Checks
-) -> list[Scores]:
-    """Score run sets query by query.
-
-    Args:
-        run_sets: the run sets.
-        dataset: the data set with their test sets.
-        settings: measures and policies.
-        checks: what is refused, or allowed; it gets the data, and keeps the doubts.
-
-    Raises:
-        RunError: if runs and data do not belong together, or a run file is missing or malformed.
-        DataError: if no query of a group is left to count.
-    """
-    checks.data = dataset.info
-    checks.doubt_collection(dataset)
-    shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
-    test_sets = {name: test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
-    checks.check_run_sets(run_sets)
-    for test_set in test_sets.values():
-        checks.check_grades(test_set, settings.measures)
-    pairs = [(run_set, test_sets[run_set.shift.name]) for run_set in run_sets]
-    scores = []
-    for part in score_files(pairs, settings):
-        checks.check_scores(part, settings.missing)
-        counted_by_all([part], settings.missing)
-        scores.append(part)
-    return scores
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
     """Return shift -> the scores on it."""
-    shifts: dict[str, list[Scores]] = {}
-    for part in scores:
-        shifts.setdefault(part.shift_name, []).append(part)
-    return shifts
+    return grouped((part.shift_name, part) for part in scores)
 
 
 def evaluate_run_sets(
-    runs: str | Path | Sequence[str | Path],
+    runs: RunSetsSource,
     data: Dataset | str | Path = DATASET_NAME,
     shifts: ShiftNames = (),
     settings: SettingsSource = None,
@@ -146,7 +86,8 @@ def evaluate_run_sets(
     """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
 
     Args:
-        runs: one or several folders, each of a system's run sets or those of several systems.
+        runs: one or several folders, each of a system's run sets or of several systems'; or run
+            sets that were opened, with their data.
         data: the built data set, see `open_dataset`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics.
@@ -175,14 +116,13 @@ def evaluate_run_sets(
         sparse 0.53, 95%: 0.23 to 0.83
     """
     check_left_out(without)
-    settings, checks = Settings.of(settings), Checks(allow=allow)
-    scores = read_scores(runs, data, shifts, settings, checks)
-    checks.doubt_runs(scores)
+    settings = Settings.of(settings)
+    check_means(settings.measures)
+    opened = open_run_sets(runs, data, shifts, settings.run_format)
+    scores, _, warnings = score_opened(opened, settings, allow)
     if labels is not None:
-        checks.doubts += _label_doubts(scores, labels, settings)
-    return losses_of(
-        scores, checks.data, settings, labels=labels, without=without, doubts=checks.doubts
-    )
+        warnings += _label_warnings(scores, labels, settings)
+    return losses_of(scores, opened.data, settings, labels=labels, without=without, doubts=warnings)
 
 
 def losses_of(
@@ -226,9 +166,12 @@ def losses_of(
     if without is not None:
         notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
     notes += notes_of((), doubts)
-    lacking = {(part.shift_name, part.system) for part in scores if part.missing_files}
-    layout = partial(_loss_sections, settings=settings, partial_systems=lacking)
-    return Result("losses", figures, settings.to_json(), data, notes, layout, scores)
+    layout = partial(
+        _loss_sections,
+        settings=settings,
+        partial_systems={(part.shift_name, part.system) for part in scores if part.missing_files},
+    )
+    return answered("losses", figures, data, settings, notes, layout, scores)
 
 
 def averaged_by(scores: Scores, settings: Settings) -> str:
@@ -256,60 +199,21 @@ def system_claims(
             yield from loss_claims(part, measure, part.counted(settings.missing), averaged, label)
 
 
-def _label_doubts(
+def _label_warnings(
     scores: Sequence[Scores], labels: Mapping[str, str], settings: Settings
 ) -> list[str]:
-    """Return a doubt for each label that has no figures, since runs lack its queries.
+    """Return a warning for each label that has no figures, since runs lack its queries.
 
     Raises:
         DataError: if no test query has a label.
     """
-    tested = {query for part in scores for query in part.query_ids}
-    if tested.isdisjoint(labels):
-        labelled = first_few([str(query_id) for query_id in labels]) or "no query"
-        raise DataError(
-            f"none of the {len(tested):,} test queries has a label ({first_few(tested)}); the "
-            f"labels are those of {labelled}"
-        )
+    check_labels({query for part in scores for query in part.query_ids}, labels)
+    of_counted = partial(slice_scores, labels=labels, missing=settings.missing)
     return [
-        f"{part.system}/{part.shift_name}: no slice {label}, because a run "
-        "lacks each of its queries"
+        f"{part.place}: no slice {label}, because a run lacks each of its queries"
         for part in scores
-        for label in slice_scores(part, labels)
-        if label not in slice_scores(part, labels, settings.missing)
+        for label in sorted({*slice_scores(part, labels)}.difference(of_counted(part)))
     ]
-
-
-def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
-    """Return query_id -> label.
-
-    Args:
-        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
-            the data set, or the beginning of one alone; the shift's groups are then the labels. A
-            query in two groups, as a few of the official release are, has the first as its label.
-        data: the built data set.
-
-    Raises:
-        UnknownNameError: if it is neither.
-        CollectionError: if the file is malformed, or labels a query twice.
-    """
-    path, findings = Path(by), FindingLog()
-    labels: dict[str, str] = {}
-    if path.is_file():
-        for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
-            if query_id in labels:
-                findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
-            labels[query_id] = label
-        findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
-        return labels
-    dataset = open_dataset(data)
-    shifts = dataset.manifest.shifts
-    meant = [by] if by in shifts else [name for name in shifts if by and name.startswith(by)]
-    if len(meant) != 1:
-        raise UnknownNameError("file or shift to break results down by", by, shifts)
-    for row in dataset.rows(meant[0], "queries"):
-        labels.setdefault(row.query_id, row.group)
-    return labels
 
 
 def _loss_sections(
@@ -319,8 +223,13 @@ def _loss_sections(
     partial_systems: Collection[tuple[str, str]],
     delta: bool = False,
     matrices: bool = False,
+    paper: bool = False,
+    intervals: bool = False,
 ) -> Iterator[Section]:
     """Yield the tables of each shift: losses, matrices, slices; then those without queries."""
+    if paper:
+        yield _paper_section(figures, settings, intervals=intervals)
+        return
     losses = Figures([row for row in figures if row.slice not in LEAKED_SLICES])
     if delta:
         yield from _delta_sections(losses, settings, partial_systems)
@@ -345,32 +254,44 @@ def _loss_sections(
         yield Section(tables, {"shift": name, "view": "groups"})
     if figures.where(slice=LEAKED_SLICES):
         # All shifts stand together, below none of the notes on one.
-        about = {"shift": "", "view": "left out"}
-        yield Section(list(left_out_tables(figures, settings)), about)
+        yield Section(list(left_out_tables(figures, settings)), {"shift": "", "view": "left out"})
+
+
+def _paper_section(figures: Figures, settings: Settings, *, intervals: bool) -> Section:
+    """Return a table over all shifts for each measure; below values are intervals, if wanted."""
+    shown = [VALUE, ENDS] if intervals else [VALUE]
+    return Section(
+        [
+            paper_table(
+                figures.where(measure=measure.name),
+                f"{measure.mean_name}{scale_of([measure])}",
+                shown,
+            )
+            for measure in settings.measures
+        ]
+    )
 
 
 def _delta_sections(
     figures: Figures, settings: Settings, partial_systems: Collection[tuple[str, str]]
 ) -> Iterator[Section]:
-    families: dict[str, list[Figure]] = {}
-    for figure in figures:
-        families.setdefault(get_shift(figure.shift).family, []).append(figure)
-    for rows in families.values():
-        part = Figures(rows)
-        table = delta_table(part, settings.measures, partial_systems)
-        for place, name in enumerate(part.names("shift")):
-            about = {"shift": name, "view": "delta"}
-            tables = [table] if place == 0 else []
-            yield Section(tables, about, list(delta_notes(part, settings)) if place == 0 else [])
+    families = grouped((get_shift(figure.shift).family, figure) for figure in figures)
+    for part in map(Figures, families.values()):
+        tables = [delta_table(part, settings.measures, partial_systems)]
+        notes = list(delta_notes(part, settings))
+        for name in part.names("shift"):
+            yield Section(tables, {"shift": name, "view": "delta"}, notes)
+            tables, notes = [], []
 
 
 def compare_run_sets(
-    runs: str | Path | Sequence[str | Path],
+    runs: RunSetsSource,
     data: Dataset | str | Path = DATASET_NAME,
     shifts: ShiftNames = (),
     settings: SettingsSource = None,
     *,
     reference: str | Path | None = None,
+    others: Sequence[Scores] = (),
     allow: str | Collection[str] = (),
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
@@ -387,13 +308,17 @@ def compare_run_sets(
         settings: measures, policies and statistics.
         reference: the system to compare the others with: its name, or its folder, which need not
             be among `runs`. By default every two systems are compared, and ranked by Rel Loss.
+        others: stored scores of further systems on the same test queries, such as
+            `msshift_bench.leaderboard.stored_scores` returns; they join on the shifts of the runs.
         allow: what not to refuse, some of `ALLOWANCES`; nothing is compared that is ``partial``.
 
     Returns:
         Every system's figures, and how far every two are apart.
 
     Raises:
-        UsageError: if no shift has two systems, and as in `evaluate_run_sets`.
+        UsageError: if no shift has two systems, or stored scores lack a measure or are of other
+            policies; and as in `evaluate_run_sets`.
+        DataError: if stored scores are of other test queries.
         UnknownNameError: if the reference is none of the systems; and as in `evaluate_run_sets`.
         NotFoundError: as in `evaluate_run_sets`.
         RunError: as in `evaluate_run_sets`; also if two systems' runs are of different passages
@@ -405,30 +330,35 @@ def compare_run_sets(
         >>> print(f"{lead.system} - {lead.against}: {lead.value:+.2f}, p = {lead.p:.2f}")
         dense - sparse: -0.15, p = 0.21
     """
-    settings, checks = Settings.of(settings), Checks(allow=allow)
-    folders = several(runs)
-    name = None if reference is None else str(reference)
-    is_folder = reference is not None and Path(reference).is_dir()
-    if is_folder and name not in {run_set.system for run_set in find_run_sets(folders)}:
-        folders.append(str(reference))
-        wanted = Path(str(reference)).resolve()
-        known = {run_set.system for run_set in find_run_sets(folders) if run_set.folder == wanted}
-        name = next(iter(known), name)
-    scores = read_scores(folders, data, shifts, settings, checks)
-    files = {
-        shift: [file for part in of_shift for file in part.files]
-        for shift, of_shift in by_shift(scores).items()
-    }
-    checks.check_passages(files.items(), COMPARED_RUNS)
-    checks.doubt_runs(scores)
+    settings = Settings.of(settings)
+    check_means(settings.measures)
+    opened = open_run_sets(runs, data, shifts, settings.run_format, reference=reference)
+    opened = opened.comparing()
+    for part in others:
+        check_stored(part, settings)
+    scores, _, warnings = score_opened(opened, settings, allow)
+    at_hand = {part.shift_name: part for part in scores}
+    stored = {part.system for part in others}
+    others = [
+        part.matched_to(at_hand[part.shift_name]) for part in others if part.shift_name in at_hand
+    ]
+    if lost := stored - {part.system for part in others}:
+        raise UsageError(
+            f"{', '.join(sorted(lost))} has no scores on {', '.join(at_hand)}; give runs of a "
+            "shift that it has"
+        )
+    warnings += itertools.chain.from_iterable(map(remarks_about, others))
+    if others:  # in the order of `find_run_sets`, which decides what is subtracted from what
+        scores += others
+        scores.sort(key=lambda part: ([*at_hand].index(part.shift_name), part.trained_per_group))
     starts = {
         (first.system, second.system)
         for of_shift in by_shift(scores).values()
         for first, second in itertools.permutations(of_shift, 2)
-        if checks.differ_in_start(first, second)
+        if differ_in_start(first, second)
     }
     return differences_of(
-        scores, checks.data, settings, reference=name, doubts=checks.doubts, starts=starts
+        scores, opened.data, settings, reference=opened.reference, doubts=warnings, starts=starts
     )
 
 
@@ -478,9 +408,19 @@ def differences_of(
         else:
             averages[name] = averaged_by(of_shift[0], settings)
             counted = counted_by_all(list(complete.values()), settings.missing)
+            ones = {part.system for part in complete.values() if not part.trained_per_group}
             for measure in settings.measures:
-                claims = pair_claims(complete, measure, counted, averages[name], reference, starts)
-                of_measure = infer(claims, settings)
+                about = complete, measure, counted, averages[name]
+                claims = [*pair_claims(*about, reference, starts)]
+                claims += lead_claims(*about, reference, starts) if reference is not None else ()
+                # Avg In and Out of one model repeat its score.
+                of_measure = Figures(
+                    [
+                        row
+                        for row in infer(claims, settings)
+                        if row.figure not in SIDES or not ones >= {row.system, row.against} - {""}
+                    ]
+                )
                 is_ranked = reference is None and settings.correction != UNCORRECTED
                 rows += [*of_measure, *(_ranks(of_measure) if is_ranked else ())]
     if not averages:
@@ -489,7 +429,8 @@ def differences_of(
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
-    lines = list(comparison_notes(data, settings, figures, averages.values()))
+    lines = [*comparison_notes(data, settings, figures, averages.values()), *seen_notes(scores)]
+    lines += dict.fromkeys(f"{part.system}: {part.source}" for part in scores if part.source)
     if starts:
         pairs = sorted({" and ".join(sorted(pair)) for pair in starts})
         lines.append(
@@ -498,21 +439,30 @@ def differences_of(
         )
     notes = notes_of(lines, [*doubts, *not_compared])
     layout = partial(_compared_sections, settings=settings, reference=reference)
-    return Result("differences", figures, settings.to_json(), data, notes, layout, scores)
+    return answered("differences", figures, data, settings, notes, layout, scores)
 
 
 def _compared_sections(
-    figures: Figures, *, settings: Settings, reference: str | None
+    figures: Figures,
+    *,
+    settings: Settings,
+    reference: str | None,
+    paper: bool = False,
+    intervals: bool = False,
 ) -> Iterator[Section]:
-    tables = [
-        table
-        for _, of_shift in figures.each("shift")
-        for measure in settings.measures
-        for table in compared_tables(
-            of_shift.where(measure=measure.name), measure, settings, reference
-        )
-    ]
-    yield Section(tables)
+    if paper:
+        yield _paper_section(figures, settings, intervals=intervals)
+        return
+    yield Section(
+        [
+            table
+            for _, of_shift in figures.each("shift")
+            for measure in settings.measures
+            for table in compared_tables(
+                of_shift.where(measure=measure.name), measure, settings, reference
+            )
+        ]
+    )
 
 
 def _ranks(figures: Figures) -> Iterator[Figure]:
@@ -525,13 +475,16 @@ def _ranks(figures: Figures) -> Iterator[Figure]:
     losses = [row for row in wholes if not row.against and row.value is not None]
     losses.sort(key=attrgetter("value", "system"))
     replicated = [row.system for row in losses if (row.seeds or 1) > 1]
-    apart = [
-        (row.system, row.against) if row.number < 0 else (row.against, row.system)
-        for row in wholes.where(mark=STAR)
-        if {row.system, row.against} <= set(replicated)
-    ]
-    ranges = rank_ranges(replicated, apart)
+    ranges = rank_ranges(
+        replicated,
+        [
+            (row.system, row.against) if row.number < 0 else (row.against, row.system)
+            for row in wholes.where(mark=STAR)
+            if {row.system, row.against} <= set(replicated)
+        ],
+    )
     for row in losses:
         best, worst = ranges.get(row.system, (None, None))
-        rank = Figure("rank", shift=row.shift, system=row.system, measure=row.measure)
-        yield rank._replace(group=row.group, value=best, low=best, high=worst)
+        yield Figure("rank", shift=row.shift, system=row.system, measure=row.measure)._replace(
+            group=row.group, value=best, low=best, high=worst
+        )

@@ -37,6 +37,7 @@ class Measure:
         computed_by: the package that computes it.
         partial: whether it may have no value for some queries, which its mean then leaves out.
         reads_nonrelevant: whether it treats a document judged not relevant unlike an unjudged one.
+        depth: number of documents of each ranking that it reads; 0 if it reads relevant ones only.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Measure:
     computed_by: str = "msshift-bench"
     partial: bool = False
     reads_nonrelevant: bool = False
+    depth: int = 0
 
     @property
     def sign(self) -> int:
@@ -66,8 +68,8 @@ class Measure:
         value; one that a `partial` measure has no value for gets NaN.
 
         Raises:
-            UsageError: if ir_measures computes it, and the tie policy orders nothing, the run
-                cannot be read twice, or ir_measures cannot compute it as it is installed.
+            UsageError: if ir_measures computes it, and the tie policy orders nothing, the run was
+                judged to less than `depth`, or ir_measures cannot compute it as it is installed.
         """
         return self.compute([run])[0]
 
@@ -84,7 +86,7 @@ class Measure:
             RunError: if a score is not a finite number.
         """
         judgements = Judgements({query: dict.fromkeys(ids, 1) for query, ids in relevant.items()})
-        values = self.per_query(judge_run(rankings, judgements))
+        values = self.per_query(judge_run(rankings, judgements, depth=self.depth))
         return dict(zip(judgements.query_ids, values.tolist(), strict=True))
 
     def show(self, value: float | None) -> str:
@@ -177,7 +179,8 @@ def _success(run: JudgedRun, cutoff: int) -> Floats:
 def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
     """Only the first tie that holds a relevant document matters."""
     placement = run.placement
-    queries, first_hits = np.unique(placement.query, return_index=True)
+    first_hits = np.flatnonzero(np.diff(placement.query, prepend=-1))
+    queries = placement.query[first_hits]
     above, size, peers = (
         column[first_hits] for column in (placement.above, placement.size, placement.peers)
     )
@@ -243,8 +246,7 @@ def _search_length(run: JudgedRun, cutoff: int) -> Floats:
     total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
     lengths = _per_query(run, total / (tied + 1))
     relevant = run.judgements.relevant.counts
-    retrieved = np.bincount(placement.query, minlength=len(relevant))
-    lengths += (relevant - retrieved) * float(cutoff)
+    lengths += (relevant - np.bincount(placement.query, minlength=len(relevant))) * float(cutoff)
     return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))
 
 
@@ -278,8 +280,13 @@ _COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
 """The part of a name before the ``@`` -> what takes a judged run and a cutoff (`None` for the whole
 ranking), and returns one value per query of the test set, shape ``[queries]``."""
 
-_SPELLINGS = {name.lower(): name for name in _COMPUTE}
-_SPELLINGS |= {"mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
+_SPELLINGS = {
+    **{name.lower(): name for name in _COMPUTE},
+    "mrr": "RR",
+    "map": "AP",
+    "recall": "R",
+    "precision": "P",
+}
 
 _ELSEWHERE = _SPELLINGS | {
     "recip_rank": "RR",

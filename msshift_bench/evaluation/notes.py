@@ -1,28 +1,30 @@
-"""The notes that stand below tables: the data, how figures were made, and how sure they are."""
+"""The notes below tables: the data, how figures were made, how sure they are; answers above."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, WHOLE, whole_of
-from msshift_bench.evaluation.results import Note
+from msshift_bench.evaluation.claims import COMPARED, WHOLE, whole_of
+from msshift_bench.evaluation.opening import TrainedOn
+from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import ScoredRun, Scores
-from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
-from msshift_bench.output import say_level
+from msshift_bench.evaluation.settings import LEAKED_SLICES, MISSING_POLICIES, Settings
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, figure_text, show_share
+from msshift_bench.evaluation.trained import SEEN
+from msshift_bench.output import Wording, answers_of, say_level
 from msshift_bench.runs import FOR_ALL, TIE_POLICIES
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import get_shift, grouped
 from msshift_bench.stats import (
     AVERAGES,
     DAGGER,
     MEAN,
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
+    UNCORRECTED,
     Claim,
     Figures,
     more_seeds_to_halve,
@@ -39,14 +41,40 @@ _UNSTABLE = (
     "truth in 88 to 94 of 100 cases"
 )
 
-_DELTA = (
-    "Inter. is Avg In, Extra. is Out; Delta = Extra. / Inter. - 1 is minus Rel Loss, in brackets "
-    "its interval"
+
+_LEAD = (
+    "lead: the score minus the reference's on the same queries, above 0 where it is better; lead - "
+    "others: the lead on a group minus the mean of the leads on the other groups"
 )
-_DROP = (
-    "drop: what the mean over the models loses against the system trained on everything, in per "
-    "cent of what that one reaches, on the same queries; the one model counts as it is"
-)
+
+
+def answered(
+    kind: str,
+    figures: Figures,
+    data: DataInfo,
+    settings: Settings,
+    notes: Sequence[Note],
+    layout: Callable[..., Iterable[Section]],
+    scores: Sequence[Scores],
+) -> Result:
+    """Return a result with a sentence by the first measure for each system and shift.
+
+    Args:
+        kind: as in `Result`, like `notes`, `layout` and `scores`.
+        figures: the figures of an evaluation, of a comparison, or of single runs.
+        data: their data.
+        settings: the measures.
+        notes: what stands below the tables.
+        layout: makes the tables.
+        scores: the per-query scores.
+    """
+    measure = settings.measures[0]
+    of = "" if len(settings.measures) == 1 else f" of {measure.mean_name}"
+    answers = answers_of(
+        figures.where(measure=measure.name),
+        Wording(figure_text, measure.mean_name, of, data.groups),
+    )
+    return Result(kind, figures, settings.to_json(), data, notes, layout, scores, answers=answers)
 
 
 def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
@@ -62,6 +90,8 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
             f"content {data.content_digest[:12]}"
         )
+    if data.exclude:
+        yield f"excluded, as the data set was built: {data.exclude}"
     yield from (
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
         + ", ".join(f"{group} {count:,}" for group, count in training["queries"].items())
@@ -76,6 +106,7 @@ def policy_notes(settings: Settings) -> list[str]:
     return [
         f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
+        *([f"excluded: {settings.exclude.described}"] if settings.exclude else []),
         *(
             f"{measure.name}: computed by {measure.computed_by}"
             + ", a sum over the queries" * (measure.aggregate == "sum")
@@ -100,9 +131,10 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
     codes = sum((Counter(run.report.warning_counts) for run in runs), Counter[str]())
     warnings = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
     strangers = sum(run.report.extra_queries for run in runs)
-    digests = " ".join(run.report.digest[:8] for run in runs)
+    digests = " ".join(run.report.digest[:8] for run in runs if run.report.digest)
     return (
-        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage"
+        (f"sha256 {digests}" if digests else "in memory")
+        + f"; {missing} missing queries, {tied} with a tie at a relevant passage"
         + (f", {codes.total()} warnings ({warnings})" if codes else "")
         + (f"; {strangers} other queries, which do not count here" if strangers else "")
     )
@@ -111,12 +143,30 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 def _system_counts(scores: Scores) -> str:
     """Return what a system's run set holds, and what was read."""
     runs, seeds = list(scores.runs.values()), scores.replicates
-    trained = f"{seeds} seed{'s' * (seeds > 1)}" if seeds else "not trained per group"
-    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}", trained]
+    kind = "run file" if all(run.report.digest for run in runs) else "run"
+    facts = [f"{len(runs)} {kind}{'s' * (len(runs) > 1)}"]
+    facts += [f"{seeds} seed{'s' * (seeds > 1)}"] if seeds else []
+    facts += [] if scores.trained_per_group else ["not trained per group"]
     if scores.missing_files and scores.shift is not None:
         lacking = ", ".join(scores.missing_runs)
         facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
     return f"{', '.join(facts)}; {run_counts(runs)}"
+
+
+def seen_notes(scores: Iterable[Scores]) -> Iterator[str]:
+    """Yield, for each model for all groups, which groups have queries that it trained on."""
+    for part in scores:
+        states = {} if part.trained_per_group else part.states_of(FOR_ALL)
+        groups = {
+            state: ", ".join(group for group, of_group in states.items() if of_group == state)
+            for state in states.values()
+        }
+        if groups:
+            yield (
+                f"{part.system}, groups in training: "
+                + "; ".join(f"{state} {named}" for state, named in groups.items())
+                + "; it may have seen the test queries" * (SEEN in groups)
+            )
 
 
 def tie_notes(figures: Figures, settings: Settings) -> Iterator[str]:
@@ -171,12 +221,13 @@ def loss_notes(
     shift = scores[0].shift
     assert shift is not None
     about = {"shift": shift.name}
-    groups = scores[0].groups
     lines = [
         *data_notes(data, [shift.name]),
-        "test queries: " + ", ".join(f"{group} {len(ids)}" for group, ids in groups.items()),
+        "test queries: "
+        + ", ".join(f"{group} {len(ids)}" for group, ids in scores[0].groups.items()),
         *policy_notes(settings),
         *(f"{part.system}: {_system_counts(part)}" for part in scores),
+        *seen_notes(scores),
     ]
     yield from (Note(line, "data", about) for line in lines)
     certain = list(certainty_notes(claims, settings))
@@ -207,8 +258,11 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
         share = None if known is None else known.seed_share
         luck = "; two seeds do not tell agreement from luck" * (seeds == 2)
         if seeds == 1:
-            line = f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another "
-            line += f"training; {DAGGER} in place of a star, no rank"
+            marked = f"; {DAGGER} in place of a star, no rank"
+            line = (
+                f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another "
+                f"training{marked * (settings.correction != UNCORRECTED)}"
+            )
         elif known is None or share is None:
             line = f"{seeds} seeds{luck}"
         else:
@@ -216,9 +270,11 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
             halved = "no number of seeds would halve its interval"
             if more is not None:
                 halved = f"{more} more seed{'s' * (more > 1)} would halve its interval"
-            line = f"{show_share(share)} of the variance of its average Rel Loss is what its "
-            line += f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
-            line += f"the choice of queries; {halved}{luck}"
+            line = (
+                f"{show_share(share)} of the variance of its average Rel Loss is what its "
+                f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
+                f"the choice of queries; {halved}{luck}"
+            )
         yield f"{row.system}: {line}"
 
 
@@ -233,25 +289,27 @@ def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
         settings: their measures.
     """
     percent = {measure.name for measure in settings.measures if measure.percent}
-    places: dict[tuple[str, str, str, str], list[str]] = {}
+    places = []
     for row in figures.where(figure=("avg_in", "rel_loss"), model="", against=""):
         few = row.figure == "avg_in" and row.number * (row.queries or 0) < _FEWEST_SCORED
         reason = _FEW_SCORED if few and row.measure in percent else ""
         reason = _UNSTABLE if (row.seed_sd or 0.0) > _LARGEST_SEED_SD else reason
         if reason and row.group not in WHOLE:
             place = f"{row.group} ({row.slice})" if row.slice else row.group
-            names = row.shift, row.system, row.measure, reason
-            places.setdefault(names, []).append(place)
+            places.append(((row.shift, row.system, row.measure, reason), place))
     return [
         Note(f"{system}, {measure}, {', '.join(groups)}: {reason}", about={"shift": shift})
-        for (shift, system, measure, reason), groups in places.items()
+        for (shift, system, measure, reason), groups in grouped(places).items()
     ]
 
 
 def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
     """Yield what the columns of `delta_table` mean."""
-    seeds = {figure.seeds for figure in figures.where(figure="rel_loss")}
-    yield _DELTA + f" ({QUERIES_ONLY})" * (seeds == {1})
+    seeds = figures.where(figure="rel_loss").names("seeds")
+    yield (
+        "Inter. is Avg In, Extra. is Out; Delta = Extra. / Inter. - 1 is minus Rel Loss, in "
+        "brackets its interval" + f" ({QUERIES_ONLY})" * (seeds == [1])
+    )
     if figures.where(group=MEAN):
         yield "Delta: minus the mean of the groups' Rel Losses"
     lower = sorted(measure.name for measure in settings.measures if not measure.higher_is_better)
@@ -272,9 +330,10 @@ def comparison_notes(
     """
     yield from (*data_notes(data, figures.names("shift")), *policy_notes(settings))
     if settings.missing == "skip":
-        counts = {figure.group: figure.queries for figure in figures.where(figure="avg_in")}
-        shown = [f"{group} {counts[group]}" for group in counts if group not in WHOLE]
-        yield "compared on the queries that all hold: " + ", ".join(shown)
+        counts = {figure.group: figure.queries for figure in figures.where(figure=COMPARED)}
+        yield "compared on the queries that all hold: " + ", ".join(
+            [f"{group} {counts[group]}" for group in counts if group not in WHOLE]
+        )
     yield (
         f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
         "independent of each other"
@@ -285,13 +344,13 @@ def comparison_notes(
             "rank: 1 + the number of systems known to lose less; range: the ranks that it might "
             "take"
         )
-    values = figures.where(figure=COMPARED, against="")
-    seeds = {figure.system: figure.seeds for figure in values}
+    seeds = {figure.system: figure.seeds for figure in figures.where(figure=COMPARED, against="")}
     single = sorted(system for system, count in seeds.items() if count == 1)
     if single:
+        marked = f", so there is {DAGGER} in place of a star, and no rank"
         yield (
-            f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}, so "
-            f"there is {DAGGER} in place of a star, and no rank; models of other seeds, in folders "
+            f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}"
+            f"{marked * (settings.correction != UNCORRECTED)}; models of other seeds, in folders "
             "<shift>/seed-<n>, would count"
         )
     untrained = sorted(system for system, count in seeds.items() if count is None)
@@ -301,6 +360,13 @@ def comparison_notes(
             "that Avg In is Out and there is no Rel Loss; it is taken as it is, and a difference "
             "from it counts the seeds of the other system"
         )
+    if leads := figures.where(figure=("lead", "lead_in")).names("figure"):
+        yield _LEAD + ("lead_in" in leads) * (
+            "; p over the sides Avg In and Out together, which are not tested against each other: "
+            "how far these leads are apart is the loss (of the system, minus that of the reference)"
+        )
+    if figures.where(figure="drop_out"):
+        yield "drop, Out: the reference's score minus Out, in per cent of the reference's score"
 
 
 def run_notes(
@@ -331,26 +397,54 @@ def run_notes(
         yield f"differences: on the {counted} queries that all runs hold"
 
 
+def slice_notes(figures: Figures, settings: Settings, labels: Collection[str]) -> Iterator[str]:
+    """Yield the notes below single runs on groups of queries: what has no figures, what they mean.
+
+    Args:
+        figures: the figures of the runs.
+        settings: the measures.
+        labels: the names of the groups.
+    """
+    means = [measure.name for measure in settings.measures if measure.aggregate == "mean"]
+    if sums := [measure.name for measure in settings.measures if measure.name not in means]:
+        yield f"not by group: {', '.join(sums)}, a sum over queries"
+    values = figures.where(figure="score", against="")
+    due = len(values.names("system")) * len(means)
+    if few := [label for label in labels if len(values.where(slice=label)) < due]:
+        yield f"groups of fewer than 2 queries that count have no figures: {', '.join(few)}"
+    if figures.where(figure="score_difference"):
+        yield (
+            "score - others: by how much the mean on a group is better than the mean of its means "
+            "on the other groups; queries differ, so that it is also how much easier they are"
+        )
+    if figures.where(figure="lead"):
+        yield _LEAD
+
+
 def extra_notes(settings: Settings, figures: Figures) -> list[str]:
     """Return the notes below extra test sets: what rows and intervals mean, and policies."""
+    drop = (
+        "drop: what the mean over the models loses against the system trained on everything, in "
+        "per cent of what that one reaches, on the same queries; the one model counts as it is"
+    )
     return [
         "without: the group that the model was trained without; mean: over these models; all: "
         "one model for all groups",
-        *([_DROP] if figures.where(figure="drop") else []),
+        *([drop] if figures.where(figure="drop") else []),
         f"{say_level(settings.confidence)} intervals: {what_counts(figures)}",
         *policy_notes(settings),
     ]
 
 
-def trained_notes(trained: Mapping[tuple[str, str, str, str], TrainedQueries | None]) -> list[str]:
-    """Return what models trained on of the test queries, and of which models nobody knows it.
+def trained_notes(trained: TrainedOn) -> list[str]:
+    """Return how many test queries models trained on, and the models of which it is not known.
 
     Args:
-        trained: the counts, see `Checks.trained`.
+        trained: the counts, see `Opened.trained`.
     """
     lines = []
     for test, shift in dict.fromkeys(key[:2] for key in trained):
-        models = [(key[2], part) for key, part in trained.items() if key[:2] == (test, shift)]
+        models = [(key[2], part) for key, (_, part) in trained.items() if key[:2] == (test, shift)]
         lines += [
             f"{test} ({shift}): of {part.queries:,} queries, {part.counts} and {part.passages:,} "
             "share a relevant passage with a training query"

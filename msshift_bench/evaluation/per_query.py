@@ -6,19 +6,19 @@ measure by query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.libraries import compute as pc
 from msshift_bench.runs import FOR_ALL, RunReport
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
 MAX_ROWS = 8_000_000
 """The most rows to read: all shifts of MS MARCO with five seeds take five sixths of it."""
@@ -48,16 +48,15 @@ def scores_table(scores: Scores) -> pa.Table:
     held_out (null for one ranking for all groups), group, query_id, measure, score (null where the
     measure has no value), missing.
     """
-    names = {"system": scores.system, "shift": scores.shift_name}
-    if scores.shift is None:
-        names = {"run": scores.system}
+    of_shift = {"system": scores.system, "shift": scores.shift_name}
+    names = {"run": scores.system} if scores.shift is None else of_shift
     ids = pa.array(scores.query_ids, pa.string())
     parts = []
     for (model, seed), run in scores.runs.items():
         held_out = None if model == FOR_ALL else model
         for group, queries in scores.groups.items():
-            constants = {name: pa.scalar(value) for name, value in names.items()}
-            constants |= {
+            constants = {
+                **{name: pa.scalar(value) for name, value in names.items()},
                 "seed": pa.scalar(seed, pa.int64()),
                 "held_out": pa.scalar(held_out, pa.string()),
                 "group": pa.scalar(group),
@@ -76,7 +75,9 @@ def scores_table(scores: Scores) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
+def read_per_query(
+    path: Path, measures: Sequence[str], known: Mapping[str, Shift] = SHIFTS
+) -> dict[str, Scores]:
     """Read a file of per-query scores of one system, which may come from a stranger.
 
     Nothing is decoded before its metadata say that it is small enough, and texts stay numbers of a
@@ -86,6 +87,7 @@ def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
     Args:
         path: a Parquet file of the columns of `scores_table`.
         measures: the measures that it holds, in the order of the rows.
+        known: the shifts that it may hold.
 
     Returns:
         Shift -> scores, with query ids sorted, also within groups.
@@ -111,16 +113,21 @@ def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
     }
     if not parts:
         _refuse("scores-layout", f"{path} has no rows")
-    return {shift: _read_system(part, get_shift(shift), measures) for shift, part in parts.items()}
+    shifts = {name: get_shift(name, known) for name in parts}
+    return {
+        shift.name: _read_system(parts[name], shift, measures) for name, shift in shifts.items()
+    }
 
 
 def _read_table(path: Path) -> pa.Table:
     """Return the table of a file, its texts as numbers of short texts."""
     import pyarrow.parquet as pq  # takes a while, which evaluations need not wait for
 
-    with pq.ParquetFile(path.absolute(), read_dictionary=list(_TEXTS)) as file:
-        groups = range(file.num_row_groups)
-        unpacked = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+    texts = [name for name in _TEXTS if name in pq.read_schema(path.absolute()).names]
+    with pq.ParquetFile(path.absolute(), read_dictionary=texts) as file:
+        unpacked = sum(
+            file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
+        )
         if file.metadata.num_rows > MAX_ROWS or unpacked > MAX_UNPACKED:
             size = f"{file.metadata.num_rows:,} rows, {unpacked:,} bytes uncompressed"
             _refuse("too-large", f"{path}: {size}; at most {MAX_ROWS:,} and {MAX_UNPACKED:,}")
@@ -144,8 +151,10 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Score
     """Return the scores of a system on a shift, if its rows are where `scores_table` puts them."""
     runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
     models = [(run["seed"], run["held_out"]) for run in runs]
-    of_seeds = {(seed, group) for seed, _ in models for group in shift.groups}
-    is_complete = set(models) in (of_seeds, {(None, None)})
+    is_complete = set(models) in (
+        {(seed, group) for seed, _ in models for group in shift.groups},
+        {(seed, None) for seed, _ in models},
+    )
     if not is_complete or len(models) > MAX_SEEDS * len(shift.groups):
         _refuse("wrong-runs", f"{shift.name} needs a run for every seed and group, or one in all")
     members = {

@@ -18,15 +18,18 @@ from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
 from msshift_bench.output import (
+    Answer,
     Format,
     Table,
     csv_text,
+    figure_values,
     plain,
     report_head,
     tabulate,
     to_html,
     with_head,
 )
+from msshift_bench.shifts import grouped
 from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
@@ -58,8 +61,9 @@ def notes_of(
     lines: Iterable[str], doubts: Iterable[str] = (), about: Mapping[str, str] | None = None
 ) -> list[Note]:
     """Return lines on how figures were made, about some of them or all, then doubts, each once."""
-    notes = [Note(line, about=about or {}) for line in lines]
-    return notes + [Note(doubt, "doubt") for doubt in dict.fromkeys(doubts)]
+    return [Note(line, about=about or {}) for line in lines] + [
+        Note(doubt, "doubt") for doubt in dict.fromkeys(doubts)
+    ]
 
 
 class Section(NamedTuple):
@@ -96,14 +100,17 @@ def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
     return [Section([table for table in filled if table.rows])]
 
 
+def _html_list(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" * bool(items)
+
+
 def _notes_by_table(tables: Sequence[Table]) -> list[str]:
     """Return the notes of tables, with the tables' names where there are several notes."""
     titles = [table.title.partition("; ")[0] for table in tables]
     names = [title.rpartition(": ")[2] for title in titles]
-    notes: dict[str, list[str]] = {}
-    for name, table in zip(names if len({*names}) == len(names) else titles, tables, strict=True):
-        if table.note:
-            notes.setdefault(table.note, []).append(name)
+    named = zip(names if len({*names}) == len(names) else titles, tables, strict=True)
+    notes = grouped((table.note, name) for name, table in named if table.note)
     if len(notes) < 2:
         return list(notes)
     return [f"{', '.join(of_tables)}: {note}" for note, of_tables in notes.items()]
@@ -122,6 +129,7 @@ class Result:
         layout: makes the tables of the figures, as some options want them.
         scores: the per-query scores that it rests on.
         facts: further JSON values that are no figures.
+        answers: a sentence for each system and shift, which stand above the tables.
 
     Examples:
         >>> result = evaluate_run_sets("runs", shifts=["length"])
@@ -139,6 +147,7 @@ class Result:
     layout: Callable[..., Iterable[Section]]
     scores: Sequence[Scores] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    answers: Sequence[Answer] = ()
 
     def __repr__(self) -> str:
         return f"<Result: {self.kind}, {self.figures!r}>"
@@ -169,15 +178,14 @@ class Result:
             yield section.tables, list(dict.fromkeys([*section.notes, *lines]))
 
     def _repr_html_(self) -> str:
-        """Return the tables and their notes as HTML, as notebooks show them."""
-        parts = []
+        """Return the answers, the tables and their notes as HTML, as notebooks show them."""
+        parts = [_html_list(answer.text for answer in self.answers)]
         for tables, notes in self.sections():
-            items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-            parts += [*map(to_html, tables), f"<ul>{items}</ul>" * bool(items)]
-        return "\n".join(parts)
+            parts += [*map(to_html, tables), _html_list(notes)]
+        return "\n".join(filter(None, parts))
 
     def to_json(self) -> dict[str, Any]:
-        """Return figures, settings, data, runs and notes as plain JSON values.
+        """Return figures, answers, settings, data, runs and notes as plain JSON values.
 
         A figure is an object without the names that do not apply and the numbers that are not
         known.
@@ -185,10 +193,8 @@ class Result:
         return {
             **self._head(),
             **plain(self.facts),
-            "figures": [
-                {name: plain(v) for name, v in row._asdict().items() if v not in ("", None)}
-                for row in self.figures
-            ],
+            **({"answers": [one.to_json() for one in self.answers]} if self.answers else {}),
+            "figures": [figure_values(row) for row in self.figures],
         }
 
     def _head(self) -> dict[str, Any]:
@@ -238,5 +244,6 @@ class Result:
                 "score runs, for these"
             )
 
-        table = pa.concat_tables([scores_table(part) for part in self.scores])
-        return with_head(table, self._head())
+        return with_head(
+            pa.concat_tables([scores_table(part) for part in self.scores]), self._head()
+        )

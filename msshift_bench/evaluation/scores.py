@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import TestSet
+from msshift_bench.data import TestSet, digest_of_test_sets
 from msshift_bench.errors import DataError, Finding, RunError, UsageError, first_few
 from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.opening import OpenedRun, SystemNames
 from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.trained import OWN_SPLIT, GroupState, group_states
 from msshift_bench.output import plain
 from msshift_bench.records import OTHERS
 from msshift_bench.runs import (
@@ -30,12 +31,13 @@ from msshift_bench.runs import (
     JudgedRun,
     Judgements,
     Model,
+    RankingDigests,
     RunReport,
     Sidecar,
     judge_run,
-    read_run,
 )
 from msshift_bench.shifts import Shift
+from msshift_bench.stats import FIXED, Sides
 
 KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -77,10 +79,14 @@ FEWEST_ANSWERED = 20
 _MOST_DIFFERING = 0.01
 """The share of queries that one ranking may score otherwise where its scores were rounded."""
 
-_OTHER_TEST_SET = "score the run on the test set that it was made for"
+
 _TEXT_IDS = (
     "its ids lost or gained zeros, as where a program reads ids as numbers; write them as text"
 )
+
+
+NO_SIDECAR = Sidecar(Path(), Path())
+"""The sidecar of scores without a run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -97,6 +103,9 @@ class ScoredRun:
         best: measure -> scores with every tie broken for the relevant documents.
         worst: measure -> scores with every tie broken against them.
         remarks: why its scores may not be what they seem.
+        sidecar: the facts of its sidecar.
+        digests: digests of its rankings; `None` for scores that were read from a table.
+        own_first: number of queries with the passage of their own id first, which is not relevant.
     """
 
     report: RunReport
@@ -106,18 +115,20 @@ class ScoredRun:
     best: Mapping[str, Floats]
     worst: Mapping[str, Floats]
     remarks: tuple[str, ...] = ()
+    sidecar: Sidecar = NO_SIDECAR
+    digests: RankingDigests | None = None
+    own_first: int = 0
 
     def __repr__(self) -> str:
         measures = ", ".join(self.scores)
         return f"<ScoredRun: {self.report.name}, {measures}, {len(self.missing):,} queries>"
 
 
-def score_run(source: object, judgements: Judgements, settings: Settings) -> ScoredRun:
+def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> ScoredRun:
     """Read a run and score every query of the test set.
 
     Args:
-        source: what `read_run` takes: a path, ``-``, a mapping of mappings, a data frame, an
-            iterable of records.
+        opened: the run.
         judgements: the test set.
         settings: measures, tie policy, policy for missing queries.
 
@@ -135,14 +146,20 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
                 f"{measure.name} reads the passages that were judged not relevant, and a built "
                 "data set holds only relevant ones; score the run with --qrels FILE"
             )
+    source = opened.source
     run = judge_run(
         source,
         judgements,
         tie_policy=settings.ties,
-        format=settings.run_format,
         strict=settings.strict,
+        depth=max(measure.depth for measure in measures),
     )
-    missing = _missing(run)
+    run = replace(run, report=replace(run.report, name=source.name))
+    # The facts of a run in memory may be complete only now.
+    sidecar = opened.sidecar
+    missing, index = run.missing, judgements.index
+    if sidecar.run_sha256 == run.report.digest:  # It explains queries without passages.
+        missing[[index[query] for query in sidecar.without_passages if query in index]] = False
     if settings.missing == "error" and missing.any():
         ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
         finding = Finding(
@@ -155,8 +172,10 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         raise _nothing_answered(run)
     remarks = tuple(_remarks_about(run, measures))
     if settings.strict and remarks:
-        findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
-        raise RunError("the run is odd, and --strict refuses that:", findings)
+        raise RunError(
+            "the run is odd, and --strict refuses that:",
+            [Finding("odd-run", remark, run.report.name) for remark in remarks],
+        )
     if empty := int(np.count_nonzero(run.missing & ~missing)):
         counted = f"{empty:,} of {len(judgements):,} queries"
         remarks += (f"nothing was retrieved for {counted}, by the sidecar; they count 0",)
@@ -167,16 +186,10 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     scores, best, worst = (
         {name: of_versions[place] for name, of_versions in values.items()} for place in range(3)
     )
-    return ScoredRun(run.report, missing, tied, scores, best, worst, remarks)
-
-
-def _missing(run: JudgedRun) -> NDArray[np.bool_]:
-    """Return the mask of the queries that were not asked, as far as the sidecar says."""
-    missing, index = run.missing, run.judgements.index
-    sidecar = Sidecar.of(Path(run.report.name))
-    if sidecar.run_sha256 == run.report.digest:
-        missing[[index[query] for query in sidecar.without_passages if query in index]] = False
-    return missing
+    values_by_order = scores, best, worst
+    return ScoredRun(
+        run.report, missing, tied, *values_by_order, remarks, sidecar, run.digests, run.own_first
+    )
 
 
 def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
@@ -204,11 +217,9 @@ def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]
 
 def _check_ids(run: JudgedRun) -> None:
     """Raise if ids of a run that finds nothing would be judged ones but for zeros, or ".0"."""
-    if run.reread is None:
-        return
     judged = {doc for docs in run.judgements.judged.values() for doc in docs}
     bare = {_bare(doc): doc for doc in judged}
-    retrieved = [doc for _, ranking in run.reread() for doc, _, _ in ranking]
+    retrieved = [doc for docs in run.sample for doc in docs.cast("string").to_pylist()]
     lost = next((doc for doc in retrieved if _bare(doc) in bare), None)
     if lost is not None and judged.isdisjoint(retrieved):
         finding = Finding(
@@ -229,10 +240,9 @@ def _nothing_answered(run: JudgedRun) -> RunError:
     """Return the error for a run that answers no query of the test set."""
     query_ids = run.judgements.query_ids
     strangers = [query_id.decode() for query_id in run.unknown_queries]
-    of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
     known = (
         "the test queries of the shift's other groups"
-        if of_shift
+        if strangers and run.judgements.elsewhere.issuperset(strangers)
         else looks_like(run.unknown_queries)
     )
     bare = set(map(_bare, query_ids))
@@ -242,7 +252,9 @@ def _nothing_answered(run: JudgedRun) -> RunError:
         f"({first_few(query_ids)}); it holds {run.report.extra_queries:,} others "
         f"({first_few(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
-        fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
+        fix=_TEXT_IDS
+        if bare & set(map(_bare, strangers))
+        else "score the run on the test set that it was made for",
     )
     return RunError("run and test set do not belong together:", [finding])
 
@@ -251,7 +263,7 @@ def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Score
     """Yield pairs of runs that hold the same rankings, the earlier first.
 
     Another tag, another file and other scores change no ranking. Scores that were rounded may tie
-    what was apart: where nearly every query scores alike, files are read again.
+    what was apart: where nearly every query scores alike, ties do not count.
     """
     different: list[ScoredRun] = []
     for run in runs:
@@ -264,37 +276,21 @@ def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Score
 
 def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
     """Whether two runs rank the same passages alike, but for ties of one of them."""
-    if run.report.ranking == earlier.report.ranking:
-        return True
-    files = [Path(scored.report.name) for scored in (run, earlier)]
-    is_near = all(
+    if run.report.ranking == earlier.report.ranking or not (run.digests and earlier.digests):
+        return run.report.ranking == earlier.report.ranking
+    return run.digests.equal_but_for_ties(earlier.digests) and all(
         np.mean((values != earlier.scores[measure]) & ~np.isnan(values)) <= _MOST_DIFFERING
         for measure, values in run.scores.items()
     )
-    return is_near and all(map(Path.is_file, files)) and _ranks_alike(*map(read_run, files))
-
-
-def _ranks_alike(
-    run: Mapping[str, Mapping[str, float]], earlier: Mapping[str, Mapping[str, float]]
-) -> bool:
-    """Whether runs of the same passages order no two of a query differently, and few tie."""
-    held, held_earlier = ({q: set(docs) for q, docs in part.items()} for part in (run, earlier))
-    if held != held_earlier:
-        return False
-    tied, documents = np.zeros(2), 0
-    for query, scores in run.items():
-        pairs = sorted((score, earlier[query][doc]) for doc, score in scores.items())
-        if any(later < sooner for (_, sooner), (_, later) in pairwise(pairs)):
-            return False
-        tied += [len(pairs) - len(set(column)) for column in zip(*pairs, strict=True)]
-        documents += len(pairs)
-    return bool(tied.max() * 2 < documents)
 
 
 def judgements_of(test_set: TestSet) -> Judgements:
     """Return the judgements of a test set, as runs are judged by them."""
     return Judgements(
-        test_set.judged, relevant_only=test_set.relevant_only, elsewhere=test_set.elsewhere
+        test_set.judged,
+        relevant_only=test_set.relevant_only,
+        elsewhere=test_set.elsewhere,
+        excluded=test_set.excluded,
     )
 
 
@@ -308,17 +304,17 @@ def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) ->
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scores:
+class Scores(SystemNames):
     """One system's scores on one test set: a cube of model, seed and query for every measure.
 
     Attributes:
-        system: the system's name, or the run's.
-        shift: the shift that its models were trained for; `None` for single runs.
+        system: as in `SystemNames`, like `shift`, `runs` and `test`.
         query_ids: the queries of the test set, each once.
         groups: group -> positions of its queries in `query_ids`; a query may stand in several.
-        runs: model -> its scored run; see `runs.Model`.
-        test: the name of the test set; "" for the shift's own.
         missing_files: ``(seed, held-out group)`` of the run files that are not there.
+        states: model -> group -> whether it trained on the group's queries; of a model that is not
+            here, the sidecars of its runs have it. See `states_of`.
+        source: where stored scores come from, in words; "" for scores of runs at hand.
     """
 
     system: str
@@ -328,28 +324,13 @@ class Scores:
     runs: Mapping[Model, ScoredRun]
     test: str = ""
     missing_files: tuple[tuple[int | None, str], ...] = field(default=())
+    states: Mapping[str, Mapping[str, GroupState]] = field(default_factory=dict)
+    source: str = ""
 
     def __repr__(self) -> str:
         place = self.test or self.shift_name
         size = f"{len(self.runs)} runs, {len(self.query_ids):,} queries"
         return f"<Scores: {self.system} on {place}, {size}>"
-
-    @property
-    def shift_name(self) -> str:
-        """The name of the shift; "" for single runs."""
-        return "" if self.shift is None else self.shift.name
-
-    @property
-    def place(self) -> str:
-        """What it is called in doubts: its system, with its test set and shift if there are any."""
-        if self.test:
-            return f"{self.system} on {self.test} ({self.shift_name})"
-        return f"{self.system}/{self.shift_name}" if self.shift else self.system
-
-    @property
-    def files(self) -> list[Path]:
-        """The run files, as far as the runs are files."""
-        return [Path(run.report.name) for run in self.runs.values()]
 
     @property
     def models(self) -> list[str]:
@@ -375,14 +356,14 @@ class Scores:
         ]
 
     @property
-    def trained_per_group(self) -> bool:
-        """Whether there is a model that was trained without a group."""
-        return self.models != [FOR_ALL]
+    def replicates(self) -> int | None:
+        """The number of seeds; `None` for one model for all groups that has no seed."""
+        return len(self.seeds) if self.trained_per_group or self.seeds != [None] else None
 
     @property
-    def replicates(self) -> int | None:
-        """The number of seeds; `None` if it was not trained per group."""
-        return len(self.seeds) if self.trained_per_group else None
+    def training(self) -> str:
+        """The training that its seeds repeat, see `Estimate.mean`; `FIXED` without seeds."""
+        return FIXED if self.replicates is None else self.system
 
     def ids_of(self, group: str) -> tuple[str, ...]:
         """Return the ids of a group's queries."""
@@ -416,11 +397,22 @@ class Scores:
         ]
         return np.asarray(np.array(cube, np.float64).mean(axis=1))
 
-    def sides(self, measure: str, group: str, queries: Ints) -> tuple[Floats, Floats] | None:
+    def models_by_side(self, group: str) -> Sides[list[str]] | None:
+        """Return the complete models that saw a group in training, and the model that did not.
+
+        `None` without a run of the held-out model, or of any other.
+        """
+        if self.shift is None:
+            return None
+        unseen, models = self.shift.unseen_by(group), self.complete_models
+        saw = [model for model in models if model != unseen]
+        return Sides(saw, [unseen]) if saw and unseen in models else None
+
+    def sides(self, measure: str, group: str, queries: Ints) -> Sides[Floats] | None:
         """Return the scores of a group's in-domain models, on average, and of its held-out model.
 
-        Both are ``[seeds, queries]``. Of a system that is one ranking for all groups they are the
-        same; `None` without a run of the held-out model, or of any other.
+        Both are ``[seeds, queries]``. Of one model for all groups they are the same object;
+        `None` where `models_by_side` is.
 
         Args:
             measure: the measure's name.
@@ -429,13 +421,11 @@ class Scores:
         """
         if not self.trained_per_group:
             scores = self.of(measure, [FOR_ALL], queries)
-            return scores, scores
-        assert self.shift is not None
-        unseen, models = self.shift.unseen_by(group), self.complete_models
-        saw = [model for model in models if model != unseen]
-        if unseen not in models or not saw:
-            return None
-        return self.of(measure, saw, queries), self.of(measure, [unseen], queries)
+            return Sides(scores, scores)
+        models = self.models_by_side(group)
+        return models and Sides(
+            self.of(measure, models.inside, queries), self.of(measure, models.out, queries)
+        )
 
     def restricted_to(self, query_ids: Iterable[str]) -> Scores:
         """Return the same scores for some of the queries; groups left empty are dropped."""
@@ -444,8 +434,71 @@ class Scores:
         groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
         return replace(self, groups={g: queries for g, queries in groups.items() if queries.size})
 
+    def matched_to(self, other: Scores) -> Scores:
+        """Return stored scores, which know no ties, with the queries in the order of others.
+
+        Args:
+            other: scores on the same test sets.
+
+        Raises:
+            DataError: if the other scores are of other queries; with a finding for each group.
+        """
+        findings = []
+        for group in dict.fromkeys((*other.groups, *self.groups)):
+            stored, at_hand = (
+                set(part.ids_of(group)) if group in part.groups else set[str]()
+                for part in (self, other)
+            )
+            if stored != at_hand:
+                first, second = (
+                    f"{len(ids):,} queries of {group} (digest {digest_of_test_sets({group: ids})})"
+                    for ids in (stored, at_hand)
+                )
+                findings.append(
+                    Finding(
+                        "other-queries",
+                        f"{self.system} was scored on {first}, and the data set has {second}; "
+                        f"{len(stored & at_hand):,} queries are in both",
+                        self.place,
+                        fix="give the data set of its test queries (--data), or other shifts "
+                        "(--shift)",
+                    )
+                )
+        if findings:
+            raise DataError("scores are of other test queries:", findings)
+        index = {query_id: position for position, query_id in enumerate(self.query_ids)}
+        take = np.array([index[query_id] for query_id in other.query_ids], np.int64)
+        runs = {}
+        for model, run in self.runs.items():
+            scores = {measure: values[take] for measure, values in run.scores.items()}
+            runs[model] = replace(
+                run,
+                missing=run.missing[take],
+                tied=run.tied[take],
+                scores=scores,
+                best=scores,
+                worst=scores,
+            )
+        return replace(self, query_ids=other.query_ids, groups=other.groups, runs=runs)
+
+    def states_of(self, model: str) -> dict[str, GroupState]:
+        """Return group -> whether a model trained on its queries; see `group_states`.
+
+        The sidecars of a model for all groups contain what it trained on; all seeds agree in it, or
+        it is unknown. Without a shift there are no groups.
+        """
+        if model in self.states:
+            return dict(self.states[model])
+        sidecars = [run.sidecar for (name, _), run in self.runs.items() if name == model]
+        known = {sidecar.training_queries for sidecar in sidecars}
+        training = OWN_SPLIT if model != FOR_ALL else known.pop() if len(known) == 1 else ""
+        return {} if self.shift is None else group_states(self.shift, model, training)
+
     def run_facts(self) -> list[dict[str, Any]]:
-        """Return what was read of each run file, with its system, model and missing queries."""
+        """Return what was read of each run file, with its system, model and missing queries.
+
+        ``groups`` contains whether the model trained on queries of each group.
+        """
         names = {"system": self.system, "shift": self.shift_name}
         return [
             {
@@ -453,6 +506,7 @@ class Scores:
                 "test": self.test,
                 "model": model,
                 "seed": seed,
+                "groups": self.states_of(model),
                 "missing_queries": int(run.missing.sum()),
                 "tied_queries": int(run.tied.sum()),
                 **plain(run.report),
@@ -480,22 +534,55 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     return counted
 
 
-def check_is_mean(measure: Measure) -> None:
-    """Check that a measure has Avg In and Out, which are means of the same queries for all models.
+def check_means(measures: Iterable[Measure]) -> None:
+    """Check that measures have Avg In and Out, which are means of the same queries for all models.
 
     Raises:
-        UsageError: if it is a sum, or leaves out other queries for each model.
+        UsageError: if one is a sum, or leaves out other queries for each model.
     """
-    if measure.aggregate == "sum":
-        why = "is a sum over queries, not a mean"
-    elif measure.partial:
-        why = "leaves out the queries that it has no value for, others for each model"
-    else:
-        return
-    raise UsageError(
-        f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot be "
-        "compared by it; score run files one by one, with 'msshift score'"
-    )
+    for measure in measures:
+        why = "is a sum over queries, not a mean" if measure.aggregate == "sum" else ""
+        if measure.partial and not why:
+            why = "leaves out the queries that it has no value for, others for each model"
+        if why:
+            raise UsageError(
+                f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot "
+                "be compared by it; score run files one by one, with 'msshift score'"
+            )
+
+
+def check_stored(stored: Scores, settings: Settings) -> None:
+    """Check that stored scores can be compared with scores of runs.
+
+    Raises:
+        UsageError: if a measure is not stored, or if ties or excluded passages count otherwise than
+            when the runs were scored.
+    """
+    if settings.ties != Settings().ties or settings.exclude:
+        raise UsageError(
+            f"stored scores break ties by {Settings().ties!r} and exclude no passage; leave --ties "
+            "and --exclude out, or give the system's runs"
+        )
+    measures = [*next(iter(stored.runs.values())).scores]
+    if lacking := [one.name for one in settings.measures if one.name not in measures]:
+        raise UsageError(
+            f"{stored.system} stores no scores by {', '.join(lacking)}; choose among its measures: "
+            f"--measures {' '.join(measures)!r}"
+        )
+
+
+def check_labels(tested: Collection[str], labels: Mapping[str, object]) -> None:
+    """Check that labels are of test queries.
+
+    Raises:
+        DataError: if no test query has a label.
+    """
+    if labels.keys().isdisjoint(tested):
+        labelled = first_few(map(str, labels)) or "no query"
+        raise DataError(
+            f"none of the {len(tested):,} test queries has a label ({first_few(tested)}); the "
+            f"labels are those of {labelled}"
+        )
 
 
 def slice_scores(

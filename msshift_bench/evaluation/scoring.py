@@ -1,175 +1,152 @@
-"""Scoring runs: run sets on their test sets, and single runs on any test set."""
+"""Scoring what was opened: run sets on their test sets, and single runs on any test set."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
-from msshift_bench.data import Dataset, TestSet, open_dataset
-from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
-from msshift_bench.evaluation.claims import LeftOut, check_left_out, left_out_claims, run_claims
-from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
+import numpy as np
+
+from msshift_bench.arrays import Ints
+from msshift_bench.data import Dataset, TestSet, open_dataset, read_labels
+from msshift_bench.errors import DataError, UsageError, first_few
+from msshift_bench.evaluation.checks import apply_checks, check_allowances
+from msshift_bench.evaluation.claims import left_out_claims, run_claims, slice_claims
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.notes import (
+    answered,
+    left_out_notes,
+    run_notes,
+    slice_notes,
+    trained_notes,
+)
+from msshift_bench.evaluation.opening import (
+    Opened,
+    OpenedRun,
+    OpenedRunSet,
+    TestSetSource,
+    open_runs,
+    open_test_set,
+    test_set_of_shift,
+)
 from msshift_bench.evaluation.results import Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
     ScoredRun,
     Scores,
-    check_is_mean,
+    check_labels,
+    check_means,
     counted_by_all,
     judgements_of,
     positions_of,
     score_run,
 )
-from msshift_bench.evaluation.settings import Settings, SettingsSource
-from msshift_bench.evaluation.tables import left_out_tables, run_tables
+from msshift_bench.evaluation.settings import LeftOut, Settings, SettingsSource, check_left_out
+from msshift_bench.evaluation.tables import WITH_ENDS, difference_heads, left_out_tables, scale_of
+from msshift_bench.output import COUNT, QUERIES, Head, Table, heads_of, number, pivot
 from msshift_bench.plumbing import map_in_threads, report_progress
-from msshift_bench.records import Qrel
-from msshift_bench.runs import FOR_ALL, Judgements, RunSet, read_qrels
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config, several
-from msshift_bench.stats import Claim, Figure, Figures, infer
+from msshift_bench.runs import Judgements, RunSource, run_sources
+from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, grouped, several
+from msshift_bench.stats import FIGURES, Claim, Figure, Figures, infer
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
 
 
-TestSetSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel] | TestSet
-"""What single runs may be scored on."""
+class Scored(NamedTuple):
+    """The scores of what was opened, and the warnings about it.
+
+    Attributes:
+        scores: of `Opened.run_sets`, in their order.
+        plain: of each, the scores of `OpenedRunSet.plain`; `None` where it has none.
+        warnings: see `apply_checks`; and `Opened.warnings`.
+    """
+
+    scores: list[Scores]
+    plain: list[Scores | None]
+    warnings: list[str]
 
 
-def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NAME) -> TestSet:
-    """Return a test set.
+def score_opened(opened: Opened, settings: Settings, allow: str | Collection[str] = ()) -> Scored:
+    """Check what was opened, score it query by query, and check the scores.
+
+    Every evaluation takes this way, with the same checks in the same order.
 
     Args:
-        source: a config of the data set, e.g. ``length-short``, whose test queries are meant; a
-            file of qrels, as `read_qrels` takes it; a mapping of mappings (query id -> doc id ->
-            relevance); records (query id, doc id, relevance), or a table of these columns; or a
-            test set.
-        data: the built data set; only read for a config.
-
-    Returns:
-        Its queries with their judgements; of a config, also the data that they are of.
-
-    Raises:
-        UnknownNameError: if there is no such config.
-        UsageError: if the config is a whole shift, which has no test split of its own.
-        NotFoundError: if there is no built data set, or no such file.
-        CollectionError: if the qrels are malformed.
-
-    Examples:
-        >>> qrels = open_test_set({"q1": {"d1": 1}, "q2": {"d7": 2}})
-        >>> short = open_test_set("length-short", "msshift")
-        >>> list(qrels.judged), len(short.judged)
-        (['q1', 'q2'], 44)
-    """
-    if isinstance(source, TestSet):
-        return source
-    if isinstance(source, Shift):
-        source = source.name
-    if isinstance(source, str) and not Path(source).exists() and "." not in Path(source).name:
-        return _test_set_of_config(source, data)
-    if not isinstance(source, str | PathLike):
-        name, judgements = "<qrels>", Judgements.from_qrels(source)
-    elif Path(source).exists():
-        name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
-    else:
-        raise NotFoundError(
-            f"no qrels file {source}; give a file, such as ir_datasets export ID qrels prints"
-        )
-    return TestSet(name, judgements.judged, {name: judgements.query_ids})
-
-
-def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
-    shift, group = parse_config(config)
-    if group is None:
-        raise UsageError(
-            f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
-        )
-    whole = test_set_of_shift(shift, open_dataset(data))
-    ids = whole.groups[shift.test_set_of(group)]
-    judged = {query_id: whole.judged[query_id] for query_id in ids}
-    strangers = frozenset(whole.judged).difference(ids)
-    return replace(whole, name=config, judged=judged, groups={config: ids}, elsewhere=strangers)
-
-
-def find_dataset(data: Dataset | str | Path) -> Dataset | None:
-    """Return the data set; `None` if none was named and there is none in the usual places.
-
-    Raises:
-        NotFoundError: if the one that was named does not exist.
-        IntegrityError: if its manifest cannot be read.
-    """
-    try:
-        return open_dataset(data)
-    except NotFoundError:
-        if str(data) != DATASET_NAME:
-            raise
-        return None
-
-
-def test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
-    """Return the test queries of all groups of a shift."""
-    rows = dataset.test_sets(shift)
-    judged = {row.query_id: row.relevant for part in rows.values() for row in part}
-    groups = {group: tuple(row.query_id for row in part) for group, part in rows.items()}
-    return TestSet(shift.name, judged, groups, dataset.info, relevant_only=True)
-
-
-def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) -> Iterator[Scores]:
-    """Read and score run sets; files of the next are read while the caller looks at one.
-
-    Args:
-        run_sets: every run set, with its test set.
+        opened: the runs, with test sets and data.
         settings: measures and policies.
-
-    Yields:
-        The scores, in the order of the run sets.
+        allow: what not to refuse, some of `ALLOWANCES`.
 
     Raises:
-        RunError: if a run is malformed.
+        UnknownNameError: for an unknown allowance.
+        RunError: if a run is malformed or missing, or runs and data do not belong together.
     """
-    judgements = {id(test_set): judgements_of(test_set) for _, test_set in run_sets}
-    files = [
-        (path, judgements[id(test_set)]) for run_set, test_set in run_sets for path in run_set.files
-    ]
+    allowed = check_allowances(allow)
+    warnings = [*opened.warnings, *apply_checks("opened", opened, settings, allowed)]
+    known: dict[int, Scores] = {}
+    for part, scores in _scores_of(opened.parts, settings):
+        warnings += apply_checks("scores", scores, settings, allowed)
+        known[id(part)] = scores
+    systems = [known[id(part)] for part in opened.run_sets]
+    warnings += apply_checks("systems", systems, settings, allowed)
+    return Scored(systems, [known.get(id(part.plain)) for part in opened.run_sets], warnings)
 
-    def read(file: tuple[Path, Judgements]) -> ScoredRun:
-        return score_run(*file, settings)
 
-    scored = map_in_threads(read, files, _MOST_AT_ONCE)
+def _scores_of(
+    parts: Sequence[OpenedRunSet], settings: Settings
+) -> Iterator[tuple[OpenedRunSet, Scores]]:
+    """Read and score run sets in their order.
+
+    Files of the next run set are read while the caller looks at one. Runs in memory, which a model
+    may make when they are opened, are read one after the other.
+    """
+    test_sets = {id(part.test_set): part.test_set.excluding(settings.exclude) for part in parts}
+    compiled = {key: judgements_of(test_set) for key, test_set in test_sets.items()}
+    jobs = [(run, compiled[id(part.test_set)]) for part in parts for run in part.runs.values()]
+
+    def read(job: tuple[OpenedRun, Judgements]) -> ScoredRun:
+        return score_run(*job, settings)
+
+    are_files = all(run.source.path is not None for run, _ in jobs)
+    scored = map_in_threads(read, jobs, _MOST_AT_ONCE) if are_files else map(read, jobs)
     numbers = itertools.count(1)
-    for run_set, test_set in run_sets:
+    for part in parts:
         runs = {}
-        for model in run_set.runs:
+        for model in part.runs:
             runs[model] = next(scored)
-            report_progress("run files", next(numbers), len(files))
-        compiled = judgements[id(test_set)]
-        is_own = test_set.name == run_set.shift.name
-        yield Scores(
-            run_set.system,
-            run_set.shift,
-            compiled.query_ids,
-            positions_of(test_set.groups, compiled),
-            runs,
-            "" if is_own else test_set.name,
-            run_set.missing,
+            report_progress("run files", next(numbers), len(jobs))
+        test_set, queries = test_sets[id(part.test_set)], compiled[id(part.test_set)]
+        yield (
+            part,
+            Scores(
+                part.system,
+                part.shift,
+                queries.query_ids,
+                positions_of(test_set.groups, queries),
+                runs,
+                part.test,
+                part.missing,
+            ),
         )
 
 
 def score_runs(
     runs: object,
-    test_set: TestSetSource,
+    test_set: TestSetSource | None = None,
     settings: SettingsSource = None,
     *,
+    shift: str | Shift | None = None,
+    by: str | Path | Mapping[str, str] | None = None,
     data: Dataset | str | Path = DATASET_NAME,
     reference: object = None,
     without: LeftOut | None = None,
     allow: str | Collection[str] = (),
 ) -> Result:
-    """Score single runs on one test set, and compare their means with that of a reference.
+    """Score single runs on one test set, and on groups of its queries; compare with a reference.
 
     A single run is one ranking: intervals and p-values count queries only, so that nothing is
     called significant of another training of the same system.
@@ -177,28 +154,35 @@ def score_runs(
     Args:
         runs: one run or several: paths, or anything else that `read_run` takes, or what it returns.
             A list holds several runs, so that the parts of one run are a list within it.
-        test_set: what `open_test_set` takes.
+        test_set: what `open_test_set` takes; `None` with `shift`. A `TestSet` of several groups is
+            broken down by these.
         settings: measures and policies.
-        data: the data set of a config; see `open_test_set`. For other test sets, what models
-            were trained on that sidecars name; none of it may be asked.
+        shift: the shift whose test queries are scored, and broken down by their groups.
+        by: labels of queries to break the means down by, instead of groups: query_id -> label, or
+            what `msshift_bench.data.read_labels` takes.
+        data: the data set of a config, or a shift; see `open_test_set`. For other test sets, what
+            models were trained on that sidecars name; none of it may be asked.
         reference: the run to compare the others with, one of `runs` or another.
         without: test queries to compute the figures without, too.
         allow: what not to refuse, some of `ALLOWANCES`.
 
     Returns:
         The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
-        100); of a count, such as ``NumRet``, the sum.
+        100); of a count, such as ``NumRet``, the sum. Of each group, whose name is the figure's
+        ``slice``, also ``score`` or, over a reference, ``lead``; and the difference of this from
+        its mean on the other groups.
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other
             data; or runs that are compared are of different passages, or a model was trained on
             queries of the test set (unless allowed).
-        UsageError: if there is no run, one is given twice, or a measure is no mean over the same
-            queries for runs that are compared.
-        DataError: if no query is left to count.
-        UnknownNameError: for an unknown config, allowance or run format.
+        UsageError: if there is no run, one is given twice, a measure is no mean over the same
+            queries for runs that are compared, or there are both a test set and a shift, or
+            neither.
+        DataError: if no query is left to count or has a label, or a run holds none of a group.
+        UnknownNameError: for an unknown config, shift, allowance or run format.
         NotFoundError: if there is no such run, qrels file or data set.
-        CollectionError: if the qrels are malformed.
+        CollectionError: if the qrels or the labels are malformed.
 
     Examples:
         >>> result = score_runs(["my.run"], "qrels.txt", Settings("RR@10 R@10"))
@@ -206,48 +190,49 @@ def score_runs(
         ...     print(score.measure, score.value, score.queries)
         RR@10 0.75 2
         R@10 0.75 2
+        >>> by_group = score_runs(["runs/dense/length/short.run.gz"], shift="length").figures
+        >>> for row in by_group.where(figure="score_difference"):
+        ...     print(f"{row.slice}: {row.value:+.2f} [{row.low:.2f}, {row.high:.2f}]{row.mark}")
+        short: -0.18 [-0.28, -0.09]†
+        long: +0.18 [0.09, 0.28]†
     """
     sources = several(runs)
     if not sources:
         raise UsageError("name at least one run to score")
     check_left_out(without)
-    settings, judged = Settings.of(settings), open_test_set(test_set, data)
-    checks = Checks(judged.data, allow)
+    settings = Settings.of(settings)
+    if shift is not None and test_set is None:
+        data = open_dataset(data)
+        test_set = test_set_of_shift(get_shift(shift, data.shifts), data)
+    elif shift is not None or test_set is None:
+        raise UsageError("runs are scored on a test set or on a shift; give one of them")
+    judged = open_test_set(test_set, data)
+    slices, about_slices = _slices_of(judged) if by is None else _slices_by(by, judged, data)
+    if slices:
+        judged = replace(judged, groups={judged.name: tuple(judged.judged)})
     for earlier, run in itertools.combinations(sources, 2):
         if _is_same(run, earlier):
             raise UsageError(f"{run} is given twice")
+    sources = [
+        source
+        for run in sources
+        for source in (
+            run_sources(run, settings.run_format) if isinstance(run, str | PathLike) else [run]
+        )
+    ]
     place = None
     if reference is not None:
-        for measure in settings.measures:
-            check_is_mean(measure)
+        check_means(settings.measures)
         place = next((n for n, run in enumerate(sources) if _is_same(run, reference)), len(sources))
         sources = sources if place < len(sources) else [*sources, reference]
         if len(sources) < 2:
             raise UsageError("nothing to compare: it takes two runs")
-    parts = [part for run in sources for part in (run if isinstance(run, list | tuple) else [run])]
-    files = [Path(part) for part in parts if isinstance(part, str | PathLike)]
-    if reference is not None:
-        checks.check_passages([(judged.name, files)], COMPARED_RUNS)
-    checks.check_data(files)
-    trained = [(part.run, part.shift, part.held_out) for part in map(checks.sidecar, files)]
-    trained = [model for model in trained if model[1] in SHIFTS and not judged.data.content_digest]
-    known = find_dataset(data) if trained or judged.data.content_digest else None
-    if known and known.info.content_digest == judged.data.content_digest:
-        checks.doubt_collection(known)
-    checks.training_data = known
-    checks.check_untrained(judged, trained)  # a data set's own tests are no training queries
-    checks.check_grades(judged, settings.measures)
-    judgements = judgements_of(judged)
-    groups = positions_of(judged.groups, judgements)
-    scored = [score_run(source, judgements, settings) for source in sources]
-    names = [run.report.name for run in scored]
-    scores = []
-    for number, (name, run) in enumerate(zip(names, scored, strict=True)):
-        before = names[:number].count(name)
-        name += f" ({before + 1})" * bool(before)
-        scores.append(Scores(name, None, judgements.query_ids, groups, {(FOR_ALL, None): run}))
-        checks.check_scores(scores[-1], settings.missing, every_group=False)
-    figures = _run_figures(scores, settings, judged.name, None if place is None else scores[place])
+    opened = open_runs(sources, judged, data, settings.run_format)
+    opened = opened if reference is None else opened.comparing()
+    scores, _, warnings = score_opened(opened, settings, allow)
+    figures = _run_figures(
+        scores, settings, judged.name, None if place is None else scores[place], slices
+    )
     if without is not None:
         means = [measure for measure in settings.measures if measure.aggregate == "mean"]
         claims = [
@@ -256,20 +241,67 @@ def score_runs(
             for claim in left_out_claims(part, measure, settings.missing, "macro", without)
         ]
         figures = Figures([*figures, *infer(claims, settings)])
-    lines = [*run_notes(judged.data, settings, scores, figures), *trained_notes(checks.trained)]
-    notes = notes_of(lines, about={"view": "runs"})
+    notes = notes_of(
+        [*run_notes(judged.data, settings, scores, figures), *trained_notes(opened.trained)],
+        about={"view": "runs"},
+    )
+    if slices:
+        notes += notes_of(
+            [*about_slices, *slice_notes(figures, settings, slices)], about={"view": "groups"}
+        )
     if without is not None:
         notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
-    checks.doubt_runs(scores)
-    notes += notes_of((), checks.doubts)
-    layout = partial(_run_sections, settings=settings)
-    return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)
+    notes += notes_of((), warnings)
+    layout = partial(_run_sections, settings=settings, labels=[*slices])
+    return answered("scores", figures, judged.data, settings, notes, layout, scores)
+
+
+_Slices = Mapping[str, Sequence[str]]
+"""Label -> the ids of its queries in a test set."""
+
+
+def _slices_of(test_set: TestSet) -> tuple[_Slices, list[str]]:
+    """Return the groups of a test set that has several, and a note on shared queries."""
+    if [*test_set.groups] == [test_set.name]:
+        return {}, []
+    repeated = sum(map(len, test_set.groups.values())) - len(test_set.judged)
+    shared = f"{repeated:,} test queries are in several groups, and count in each"
+    return test_set.groups, [shared] if repeated else []
+
+
+def _slices_by(
+    by: str | Path | Mapping[str, str], test_set: TestSet, data: Dataset | str | Path
+) -> tuple[_Slices, list[str]]:
+    """Return the test queries by label, labels sorted, and a note on the other queries."""
+    labels = by if isinstance(by, Mapping) else read_labels(by, data)
+    check_labels(test_set.judged, labels)
+    labelled = filter(labels.__contains__, test_set.judged)
+    slices = grouped((str(labels[query_id]), query_id) for query_id in labelled)
+    total, others = len(test_set.judged), len(labels.keys() - test_set.judged.keys())
+    note = "groups: the labels" + (f" of {by}" if isinstance(by, str | Path) else "")
+    if unlabelled := total - sum(map(len, slices.values())):
+        note += f"; in no group, without a label: {unlabelled:,} of {total:,} test queries"
+    note += f"; labels of other queries, which do not count: {others:,}" if others else ""
+    return dict(sorted(slices.items())), [note]
 
 
 def _run_figures(
-    scores: Sequence[Scores], settings: Settings, name: str, reference: Scores | None
+    scores: Sequence[Scores],
+    settings: Settings,
+    name: str,
+    reference: Scores | None,
+    slices: _Slices,
 ) -> Figures:
     """Return the means of runs, their leads, and how many queries of each count, lack or tie."""
+    index = {query_id: place for place, query_id in enumerate(scores[0].query_ids)}
+    positions = {label: np.array([index[name] for name in ids]) for label, ids in slices.items()}
+
+    def claims_of(part: Scores, counted: Ints, reference: Scores | None = None) -> Iterator[Claim]:
+        by_label = {label: of[np.isin(of, counted)] for label, of in positions.items()}
+        for measure in settings.measures:
+            yield from run_claims(part, measure, counted, reference)
+            yield from slice_claims(part, measure, by_label, reference)
+
     rows: list[Figure] = []
     claims: list[Claim] = []
     for part in scores:
@@ -287,25 +319,101 @@ def _run_figures(
             Figure(figure, system=part.system, group=group, value=count)
             for figure, count in counts.items()
         ]
-        for measure in settings.measures:
-            claims += run_claims(part, measure, counted)
+        for label, queries in positions.items():
+            missing = int(run.missing[queries].sum())
+            if missing == len(queries):
+                raise DataError(
+                    f"{part.system} holds none of the {missing:,} queries of {label} "
+                    f"({first_few(slices[label])}); add them to the run, or leave the label out"
+                )
+            rows.append(
+                Figure("missing", system=part.system, group=group, slice=label, value=missing)
+            )
+        claims += claims_of(part, counted)
     if reference is not None:
         (counted,) = counted_by_all(scores, settings.missing).values()
         for part in scores:
-            for measure in settings.measures if part is not reference else ():
-                claims += run_claims(part, measure, counted, reference)
+            claims += claims_of(part, counted, reference) if part is not reference else ()
     return Figures([*rows, *infer(claims, settings)])
 
 
-def _run_sections(figures: Figures, *, settings: Settings) -> Iterator[Section]:
-    of_all_queries = figures.where(slice="")
-    tables = list(run_tables(of_all_queries, settings.measures, settings.correction))
-    yield Section(tables, {"view": "runs"})
-    if len(of_all_queries) < len(figures):
+def _run_sections(
+    figures: Figures, *, settings: Settings, labels: Collection[str]
+) -> Iterator[Section]:
+    of_all_queries, sliced = figures.where(slice=""), figures.where(slice=labels)
+    yield Section(
+        list(_run_tables(of_all_queries, settings.measures, settings.correction)), {"view": "runs"}
+    )
+    if sliced:
+        yield Section(list(_slice_tables(sliced, settings)), {"view": "groups"})
+    if len(of_all_queries) + len(sliced) < len(figures):
         yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
 
 
+def _run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:
+    """Yield a row per run, with the mean of every measure, then its leads over a reference.
+
+    Args:
+        figures: the figures of runs on one test set, and how many queries of each count, are
+            missing, or tied.
+        measures: the measures.
+        correction: the correction of p-values.
+    """
+    (group,) = figures.names("group")
+    title = f"{group}{scale_of(measures, ', means')}"
+    columns = [
+        *(Head((name,), {"figure": name}, number(0)) for name in ("queries", "missing", "tied")),
+        *(Head((m.name,), {"measure": m.name, "against": ""}, WITH_ENDS) for m in measures),
+    ]
+    values = figures.where(figure=("score", "sum"))
+    yield pivot(figures, title, ("run",), heads_of(values, "system"), columns)
+    for measure in measures:
+        title = f"{group}, {measure.mean_name}{scale_of([measure])}"
+        for (reference,), leads in values.where(measure=measure.name).each("against"):
+            if reference:
+                yield pivot(
+                    leads,
+                    f"{title}: run - {reference}",
+                    ("run",),
+                    heads_of(leads, "system"),
+                    difference_heads(correction, {}),
+                    label=f"{group} {measure} runs",
+                )
+
+
+def _slice_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
+    """Yield the means of runs on slices of one test set, then their leads over a reference.
+
+    Args:
+        figures: the figures of the slices.
+        settings: the measures and the correction.
+    """
+    (group,) = figures.names("group")
+    for measure in settings.measures:
+        for (reference,), part in figures.where(measure=measure.name).each("against"):
+            value, *others = part.names("figure")
+            title = f"{group}, {measure.mean_name}{scale_of([measure])}: by group"
+            columns = [
+                Head(("queries",), {"figure": value}, QUERIES),
+                Head(("missing",), {"figure": "missing"}, COUNT),
+            ]
+            if reference:
+                title += f", run - {reference}"
+                columns += difference_heads(settings.correction, {"figure": value}, "lead")
+            else:
+                columns.append(Head((measure.name,), {"figure": value}, WITH_ENDS))
+            for figure in others:
+                columns += difference_heads(
+                    settings.correction, {"figure": figure}, FIGURES[figure].title
+                )
+            rows = heads_of(part.where(figure=value), "system", "slice")
+            label = f"{group} {measure} by group against {reference}"
+            shown = Figures([*part, *figures.where(figure="missing")])
+            yield pivot(shown, title, ("run", "group"), rows, columns, ruled=1, label=label)
+
+
 def _is_same(run: object, earlier: object) -> bool:
+    run = run.path or run.name if isinstance(run, RunSource) else run
     if isinstance(run, str | PathLike) and isinstance(earlier, str | PathLike):
         return Path(run).resolve() == Path(earlier).resolve()
     return run is earlier

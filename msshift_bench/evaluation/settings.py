@@ -12,13 +12,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.errors import UnknownNameError, UsageError, quoted, raise_any, require
+from msshift_bench.errors import (
+    UnknownNameError,
+    UsageError,
+    check_name,
+    quoted,
+    raise_any,
+    require,
+)
 from msshift_bench.evaluation.measures import VALID_NAMES, Measure, name_here, native_measure
+from msshift_bench.exclusions import Exclusions, ExclusionsSource
+from msshift_bench.plumbing import MAX_RANK
 from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.shifts import several
 from msshift_bench.stats import Inference
@@ -55,7 +64,7 @@ _NAME = re.compile(r"(?:\([^)]*\)|[^\s,])+")
 """A measure in a text: ``RR@10, AP(rel=2, judged_only=True)`` are two."""
 
 
-def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats]:
+def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) -> list[Floats]:
     """Compute a measure of versions of one run, of every query of its test set.
 
     ir_measures gets the documents with scores that fall from place to place, so that the tie
@@ -65,11 +74,9 @@ def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats
     """
     ir_measures = require("ir_measures", "measures", f"the measure {name}")
     measure = ir_measures.parse_measure(name)
-    shallow = measure.NAME in _SHALLOW and not measure.params.get("judged_only")
-    depth = measure.params.get("cutoff") if shallow else None
     judgements = runs[0].judgements
     relevance = [_readable(judgements.judged[query]) for query in judgements.query_ids]
-    if measure.NAME == "ERR" or (measure.params.get("dcg") == "exp-log2" and depth):
+    if measure.NAME == "ERR" or (measure.params.get("dcg") == "exp-log2" and depth < MAX_RANK):
         _check_grades(name, judgements.judged)
     qrels = {str(number): levels for number, levels in enumerate(relevance)}
     ranked: dict[str, dict[str, float]] = {}
@@ -153,9 +160,11 @@ def delegate(name: str) -> Measure | None:
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
     gains = measure.params.get("gains", {})
+    shallow = measure.NAME in _SHALLOW and not measure.params.get("judged_only")
+    depth = measure.params.get("cutoff", MAX_RANK) if shallow else MAX_RANK
     return Measure(
         name,
-        functools.partial(_compute, name, partial),
+        functools.partial(_compute, name, partial, depth),
         mean_name=name,
         percent=not summed,
         aggregate="sum" if summed else "mean",
@@ -167,6 +176,7 @@ def delegate(name: str) -> Measure | None:
             or measure.params.get("rel", 1) < 1
             or any(level < 1 and gain > 0 for level, gain in gains.items())
         ),
+        depth=depth,
     )
 
 
@@ -301,11 +311,15 @@ class Settings(Inference):
         ties: a key of `msshift_bench.runs.judged.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
         strict: treat warnings about a run file as errors.
-        run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
+        run_format: the run files' format, ``auto`` or a key of `msshift_bench.runs.RUN_FORMATS`.
+        exclude: passages that must not count, removed from runs and judgements: ``own-id``, the
+            passage with the query's own id, or a file of lines ``query_id doc_id``.
 
     Raises:
         UnknownNameError: for a measure, policy, correction or average that does not exist.
         UsageError: if no measure is named, or the confidence is not strictly between 0 and 1.
+        NotFoundError: if there is no file of excluded passages.
+        CollectionError: if that file is malformed.
 
     Examples:
         >>> settings = Settings("RR@10 nDCG@10", ties="expected", confidence=0.9)
@@ -318,6 +332,7 @@ class Settings(Inference):
     missing: str
     strict: bool
     run_format: str
+    exclude: Exclusions
 
     def __init__(
         self,
@@ -330,16 +345,17 @@ class Settings(Inference):
         confidence: float = 0.95,
         correction: str = "holm",
         average: str | None = None,
+        exclude: ExclusionsSource = None,
     ) -> None:
         Inference.__init__(self, confidence, correction, average)
-        if missing not in MISSING_POLICIES:
-            raise UnknownNameError("policy for missing queries", missing, MISSING_POLICIES)
+
         values = {
+            "missing": check_name("policy for missing queries", missing, MISSING_POLICIES),
             "measures": parse_measures(measures),
             "ties": check_tie_policy(ties),
-            "missing": missing,
             "strict": strict,
             "run_format": run_format,
+            "exclude": Exclusions.of(exclude),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -354,8 +370,43 @@ class Settings(Inference):
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "measures": [measure.name for measure in self.measures]}
+        exclude = values.pop("exclude").facts
+        return {
+            **values,
+            "measures": [measure.name for measure in self.measures],
+            **({"exclude": exclude} if exclude else {}),
+        }
 
 
 SettingsSource = Settings | MeasureNames | None
 """Settings, or only their measures; `None` stands for the default."""
+
+
+LEAKED_SLICES = ("not leaked", "all minus not leaked")
+"""The slices of figures without the queries that leaked, and of the difference."""
+
+
+class LeftOut(NamedTuple):
+    """Test queries that leaked into training, which figures are computed without, too.
+
+    Attributes:
+        query_ids: the queries.
+        source: what found them, for the notes.
+        searched: the test queries that were looked at; `None` if that is not known.
+    """
+
+    query_ids: frozenset[str]
+    source: str
+    searched: frozenset[str] | None = None
+
+
+def check_left_out(given: object) -> None:
+    """Check that a public function was given what `msshift_bench.read_left_out` returns, or `None`.
+
+    Raises:
+        UsageError: if it was given something else, such as the path of the candidates.
+    """
+    if not isinstance(given, LeftOut | None):
+        raise UsageError(
+            f"without is {quoted(given)}; read it first: without=read_left_out({quoted(given)})"
+        )

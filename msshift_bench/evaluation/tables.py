@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
-from msshift_bench.evaluation.claims import WHOLE
+from msshift_bench.evaluation.claims import COMPARED, WHOLE
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Section
 from msshift_bench.evaluation.settings import Settings, parse_measure
@@ -28,29 +27,31 @@ from msshift_bench.output import (
     pivot,
     say_level,
     show_percent,
+    with_marks_of,
 )
 from msshift_bench.shifts import SIZED, Shift, get_shift
-from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
+from msshift_bench.stats import (
+    FIGURES,
+    MEAN,
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    UNTESTED,
+    Figure,
+    Figures,
+)
 
 FEWEST_IN_SLICE = 20
 """Queries below which a slice has no percentage."""
-
-_SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "mean"}
-"""Figure -> its name in tables."""
-
-_SHARES = (
-    *("rel_loss", "drop", "rel_loss_changed"),
-    *("loss_by_change", "loss_by_change_in", "loss_by_change_out", "out_minus_in"),
-)
-"""The figures that are fractions, printed in percent; others are on the scale of their measure."""
 
 
 def figure_text(figure: Figure, value: float | None = None) -> str:
     """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
     value = figure.value if value is None else value
-    if figure.figure in _SHARES:
+    # The boards name the mean of a model by the group that it was trained without.
+    unit = FIGURES.get(figure.figure, FIGURES["model_score"]).unit
+    if unit == "share":
         return show_percent(value)
-    if figure.figure in ("effect_size", "missing"):
+    if unit in ("count", "number"):
         return "-" if value is None else f"{value:,.2f}".removesuffix(".00")
     return parse_measure(figure.measure).show(value)
 
@@ -70,9 +71,13 @@ def _with_ends(figure: Figure) -> str:
     return figure_text(figure) + (f" {_ends(figure)}" if figure.interval else "")
 
 
+def _seed_sd(figure: Figure) -> str:
+    return "-" if figure.seed_sd is None else figure_text(figure, figure.seed_sd)
+
+
 def figure_ends(figure: Figure) -> str:
-    """Return the ends of its interval, which of models of one seed count queries only; or ""."""
-    only = f" {QUERIES_ONLY}" * (figure.seeds == 1)
+    """Return the ends of its interval, and whether these count queries only; or ""."""
+    only = f" {QUERIES_ONLY}" * (figure.seeds == 1 or figure.counts == QUERIES_ONLY)
     return "" if figure.interval is None else _ends(figure) + only
 
 
@@ -135,10 +140,9 @@ def loss_table(
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
             name = f"{system} (partial)" if system in partial else system
-            lines = islice(_loss_lines(loss, settings), 3 if brief else None)
             rows += [
                 Head((name, line), {"system": system, "figure": figure}, shown)
-                for line, figure, shown in lines
+                for line, figure, shown in _lines(of_system, settings, brief=brief)
             ]
     only = f", only {label}" if label else ""
     return pivot(
@@ -155,8 +159,10 @@ def loss_table(
 
 def _query_counts(figures: Figures) -> Head:
     """Return the row of a slice that says how many queries count."""
-    groups = figures.each("group")
-    counts = {group: [row.queries or 0 for row in of_group] for (group,), of_group in groups}
+    counts = {
+        group: [row.queries or 0 for row in of_group]
+        for (group,), of_group in figures.each("group")
+    }
 
     def text(figure: Figure) -> str:
         low, high = min(counts[figure.group]), max(counts[figure.group])
@@ -180,19 +186,34 @@ def _printable(figures: Figures) -> Figures:
     )
 
 
-def _loss_lines(loss: Figures, settings: Settings) -> Iterator[tuple[str, str, Format]]:
-    """Yield the rows of a system: what they are called, their figure, and its format."""
-    # An interval or a p-value that counts queries only is labelled so.
-    seeds = loss[0].seeds or 1
-    only = f", {QUERIES_ONLY}" if seeds == 1 else ""
-    yield from (("Avg In", "avg_in", VALUE), ("Out", "out", VALUE), ("Rel Loss", "rel_loss", VALUE))
-    if any(figure.counts for figure in loss):
-        yield f"{say_level(settings.confidence)} interval{only}", "rel_loss", ENDS
-    if seeds > 1:
-        yield f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)
-        yield "variance from seeds", "rel_loss", column_format("seed_share", show_share)
-    this_model = ", this model" if only else ""
-    yield f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE
+def _lines(
+    of_system: Figures, settings: Settings, *, brief: bool = False
+) -> Iterator[tuple[str, str, Format]]:
+    """Yield the rows of a system: title, figure, and format; the certainty of tested figures.
+
+    Args:
+        of_system: its figures.
+        settings: the level of the intervals and the correction.
+        brief: leave out certainty, and how losses on groups differ.
+    """
+    for name, kind in FIGURES.items():
+        rows = of_system.where(figure=name) if kind.is_shown and kind.formula else Figures()
+        is_extra = kind.is_contrast and not kind.is_lead
+        if not rows or (is_extra and brief):
+            continue
+        yield kind.title, name, VALUE
+        if not kind.family or brief or is_extra:
+            continue
+        # An interval or a p-value that counts queries only is labelled so.
+        seeds, counts = rows[0].seeds or 1, set(rows.names("counts")) - {""}
+        only = f", {QUERIES_ONLY}" if seeds == 1 and QUERIES_AND_SEEDS not in counts else ""
+        if counts:
+            yield f"{say_level(settings.confidence)} interval{only}", name, ENDS
+        if seeds > 1 and not kind.is_lead:
+            yield f"sd of {seeds} seeds", name, Format(_seed_sd)
+            yield "variance from seeds", name, column_format("seed_share", show_share)
+        this_model = ", this model" if only else ""
+        yield f"p ({settings.correction}){only}{this_model}", name, P_VALUE
 
 
 def show_share(value: float | None) -> str:
@@ -202,16 +223,15 @@ def show_share(value: float | None) -> str:
 
 def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
     """Return the best figure of each column, where several systems have losses."""
-    losses = figures.where(figure="rel_loss")
-    if len(losses.names("system")) < 2:
+    if len(figures.where(figure="rel_loss").names("system")) < 2:
         return set()
     best = set()
-    for (name, _), column in figures.where(figure=("avg_in", "out", "rel_loss")).each(
-        "figure", "group"
-    ):
-        sign = -1 if name == "rel_loss" else measure.sign
+    shown = [name for name, kind in FIGURES.items() if kind.sides == "two" and kind.is_shown]
+    for (name, _), column in figures.where(figure=shown).each("figure", "group"):
+        kind = FIGURES[name]
+        sign = kind.direction * (measure.sign if kind.unit == "score" else 1)
         values = {figure: sign * figure.value for figure in column if figure.value is not None}
-        if values:
+        if values and sign:
             best.add(max(values, key=values.__getitem__))
     return best
 
@@ -224,12 +244,14 @@ def matrix_table(figures: Figures) -> Table:
     """
     shift = get_shift(figures[0].shift)
     scores = figures.where(figure="model_score")
-    rows = [Head((shift.training_of(model),), {"model": model}, VALUE) for model in shift.groups]
-    columns = [Head((group,), {"group": group}) for group in shift.tested]
     title = f"{figures[0].system}: rows trained {shift.training_of('a group')}"
-    zero_shot = [row for row in scores if shift.unseen_by(row.group) == row.model]
     return pivot(
-        scores, f"{title}, columns evaluated on a group", ("",), rows, columns, best=zero_shot
+        scores,
+        f"{title}, columns evaluated on a group",
+        ("",),
+        [Head((shift.training_of(model),), {"model": model}, VALUE) for model in shift.groups],
+        [Head((group,), {"group": group}) for group in shift.tested],
+        best=[row for row in scores if shift.unseen_by(row.group) == row.model],
     )
 
 
@@ -317,60 +339,93 @@ def compared_tables(
     shift = get_shift(figures[0].shift)
     heading = f"{shift.name}, {measure.mean_name}{scale_of([measure])}"
     label = f"{shift.name} {measure}"
-    values = figures.where(figure=tuple(_SHOWN))
+    values = figures.where(figure=COMPARED)
     if reference is not None:
-        yield _overview(values, heading, reference, label)
+        yield _overview(figures, heading, reference, label)
+        yield lead_table(figures, measure, settings, reference)
     elif ranks := figures.where(figure="rank"):
         yield _rank_table(values, ranks, shift, measure, label)
     for first, second in dict.fromkeys((row.system, row.against) for row in values if row.against):
         pair = values.where(system=first, against=second)
         loses = f"; in Rel Loss negative where {first} loses less"
-        rows = [
-            Head((_SHOWN[row.figure], row.group), {"figure": row.figure, "group": row.group})
-            for row in pair
-        ]
         columns = [
             *(Head((name,), {"system": name, "against": ""}, PLAIN) for name in (first, second)),
-            *_difference_heads(settings.correction, {"system": first, "against": second}),
+            *difference_heads(settings.correction, {"system": first, "against": second}),
         ]
         yield pivot(
             values,
             f"{heading}: {first} - {second}{loses * bool(pair.where(figure='rel_loss'))}",
             ("figure", ""),
-            rows,
+            [
+                Head(
+                    (FIGURES[row.figure].title, row.group),
+                    {"figure": (row.figure, "score"), "group": row.group},
+                )
+                for row in pair
+            ],
             columns,
             ruled=1,
             label=f"{label} {first} minus {second}",
         )
 
 
-def _difference_heads(correction: str, where: Mapping[str, object]) -> list[Head]:
+def difference_heads(
+    correction: str, where: Mapping[str, object], title: str = "difference"
+) -> list[Head]:
     """Return the columns of a difference, which has these names: it, its interval and its p."""
     return [
-        Head(("difference",), where, VALUE),
+        Head((title,), where, VALUE),
         Head(("interval",), where, LABELLED_ENDS),
         Head((f"p ({correction})",), where, P_VALUE),
     ]
 
 
-def _overview(values: Figures, heading: str, reference: str, label: str) -> Table:
+def lead_table(figures: Figures, measure: Measure, settings: Settings, reference: str) -> Table:
+    """Return every system's lead over a reference, and how far it is from its other leads.
+
+    Args:
+        figures: the figures of a comparison with the reference, of one shift by one measure.
+        measure: the measure.
+        settings: the level of the intervals and the correction.
+        reference: the reference.
+    """
+    shift = get_shift(figures[0].shift)
+    leads = [name for name, kind in FIGURES.items() if kind.is_lead]
+    scores = figures.where(figure=[name for name in COMPARED if name != "rel_loss"], against="")
+    values = Figures([*scores, *figures.where(figure=leads)])
+    return pivot(
+        values,
+        f"{shift.name}, {measure.mean_name}{scale_of([measure])}: lead over {reference}",
+        ("system", ""),
+        [
+            Head((system, line), {"system": system, "figure": figure}, shown)
+            for system in sorted(values.names("system"), key=lambda name: name != reference)
+            for line, figure, shown in _lines(values.where(system=system), settings)
+        ],
+        heads_of(values, "group"),
+        ruled=1,
+        label=f"{shift.name} {measure} leads over {reference}",
+    )
+
+
+def _overview(figures: Figures, heading: str, reference: str, label: str) -> Table:
     """Return the averages of every system, with a mark where it differs from the reference."""
-    averages = values.where(group=WHOLE)
+    averages = figures.where(figure=COMPARED, group=WHOLE)
     (average,) = averages.names("group")
-    # A mark is that of the difference, and stands at the value.
-    apart = {(row.system, row.figure): row for row in averages.where(against=reference)}
-    alone = []
-    for row in averages.where(against=""):
-        difference = apart.get((row.system, row.figure), row)
-        alone.append(row._replace(mark=difference.mark, family=difference.family))
-    compared = {reference, *(system for system, _ in apart)}
+    alone = with_marks_of(figures.where(group=WHOLE), reference).where(figure=COMPARED)
+    compared = {reference, *figures.where(group=WHOLE, against=reference).names("system")}
     names = [name for name in averages.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
-    columns = [Head((_SHOWN[name],), {"figure": name}, VALUE) for name in averages.names("figure")]
-    title = f"{heading}: {average}, * or † differs from {reference}"
+    columns = [
+        Head((FIGURES[name].title,), {"figure": name}, VALUE) for name in averages.names("figure")
+    ]
     label = f"{label} against {reference}"
-    table = pivot(Figures(alone), title, ("system",), rows, columns, label=label)
-    return replace(table, sections=frozenset({1}))
+    table = pivot(alone, heading, ("system",), rows, columns, label=label)
+    marks = sorted({cell.mark for row in table.rows for cell in row} - {""})
+    what = f"{' or '.join(marks)} differs from" if marks else "compared with"
+    return replace(
+        table, title=f"{heading}: {average}, {what} {reference}", sections=frozenset({1})
+    )
 
 
 def _rank_table(
@@ -381,53 +436,19 @@ def _rank_table(
     def places(figure: Figure) -> str:
         return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
 
-    losses = values.where(figure="rel_loss", group=WHOLE, against="")
-    columns = [
-        Head(("rank",), {"figure": "rank"}, number(0)),
-        Head(("range",), {"figure": "rank"}, Format(places)),
-        Head(("Rel Loss",), {"figure": "rel_loss"}, PLAIN),
-        Head(("interval",), {"figure": "rel_loss"}, LABELLED_ENDS),
-    ]
     return pivot(
-        Figures([*losses, *ranks]),
+        Figures([*values.where(figure="rel_loss", group=WHOLE, against=""), *ranks]),
         f"{shift.title} ({shift.name}): average Rel Loss in {measure}",
         ("system",),
         heads_of(ranks, "system"),
-        columns,
+        [
+            Head(("rank",), {"figure": "rank"}, number(0)),
+            Head(("range",), {"figure": "rank"}, Format(places)),
+            Head(("Rel Loss",), {"figure": "rel_loss"}, PLAIN),
+            Head(("interval",), {"figure": "rel_loss"}, LABELLED_ENDS),
+        ],
         label=f"{label} ranks",
     )
-
-
-def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:
-    """Yield a row per run, with the mean of every measure, then its leads over a reference.
-
-    Args:
-        figures: the figures of runs on one test set, and how many queries of each count, are
-            missing, or tied.
-        measures: the measures.
-        correction: the correction of p-values.
-    """
-    (group,) = figures.names("group")
-    title = f"{group}{scale_of(measures, ', means')}"
-    columns = [
-        *(Head((name,), {"figure": name}, number(0)) for name in ("queries", "missing", "tied")),
-        *(Head((m.name,), {"measure": m.name, "against": ""}, WITH_ENDS) for m in measures),
-    ]
-    values = figures.where(figure=("score", "sum"))
-    rows = heads_of(values, "system")
-    yield pivot(figures, title, ("run",), rows, columns)
-    for measure in measures:
-        title = f"{group}, {measure.mean_name}{scale_of([measure])}"
-        for (reference,), leads in values.where(measure=measure.name).each("against"):
-            if reference:
-                yield pivot(
-                    leads,
-                    f"{title}: run - {reference}",
-                    ("run",),
-                    heads_of(leads, "system"),
-                    _difference_heads(correction, {}),
-                    label=f"{group} {measure} runs",
-                )
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
@@ -448,69 +469,73 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         counts = sorted({row.queries or 0 for row in values if not row.against})
         queries = f"{counts[0]:,}" + (f" to {counts[-1]:,}" if len(counts) > 1 else "")
         title = f"{test} ({queries} queries), models of {get_shift(name).title} ({name})"
-        title += scale_of(measures, ", means")
-        corner, label = ("system", "without"), f"{test} {name}"
-        tables.append(pivot(values, title, corner, rows, columns, ruled=1, label=label))
+        tables.append(
+            pivot(
+                values,
+                title + scale_of(measures, ", means"),
+                ("system", "without"),
+                rows,
+                columns,
+                ruled=1,
+                label=f"{test} {name}",
+            )
+        )
     yield Section(tables)
 
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     """Yield what models lose by a change of the queries, and whether the shift adds to it."""
     level = say_level(settings.confidence)
+    lost, added = {"figure": "loss_by_change"}, {"figure": "out_minus_in"}
+    of_losses = [
+        Head(("queries",), lost, QUERIES),
+        Head(("as is",), {"figure": "as_is"}, VALUE),
+        Head(("changed",), {"figure": "changed"}, VALUE),
+        Head(("loss",), lost, VALUE),
+        Head((level,), lost, ENDS),
+        Head(("p",), lost, P_VALUE),
+    ]
+    of_groups = [
+        Head(("queries",), added, QUERIES),
+        Head(("In",), {"figure": "loss_by_change_in"}, PLAIN),
+        Head(("Out",), {"figure": "loss_by_change_out"}, PLAIN),
+        Head(("Out - In",), added, VALUE),
+        Head((level,), added, ENDS),
+        Head(("p",), added, P_VALUE),
+        Head(("Rel Loss as is",), {"figure": "rel_loss"}, PLAIN),
+        Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, PLAIN),
+    ]
     tables: list[Table] = []
     for (test, name, of_measure), part in figures.each("test", "shift", "measure"):
         measure, shift = parse_measure(of_measure), get_shift(name)
         about = f"{test}, {shift.title} ({name}), {measure.mean_name}{scale_of([measure])}"
-        label = f"{test} {name} {of_measure}"
-        lost = {"figure": "loss_by_change"}
-        columns = [
-            Head(("queries",), lost, QUERIES),
-            Head(("as is",), {"figure": "as_is"}, VALUE),
-            Head(("changed",), {"figure": "changed"}, VALUE),
-            Head(("loss",), lost, VALUE),
-            Head((level,), lost, ENDS),
-            Head(("p",), lost, P_VALUE),
-        ]
-        by_model = part.where(group="", slice="")
+        without = "trained on" if shift.by_size else "without"
         by_method = Figures([row for row in part if not row.group and row.slice])
-        for rows, by, title, end in (
-            (by_model, "model", "what each model loses", ""),
-            (by_method, "slice", "by method, mean over models", " methods"),
-        ):
-            if rows:
-                corner = "method" if by == "slice" else "trained on" if shift.by_size else "without"
-                heads = heads_of(rows, "system", by)
-                title = f"{about}: {title}"
-                tables.append(
-                    pivot(
-                        rows, title, ("system", corner), heads, columns, ruled=1, label=label + end
-                    )
-                )
-        if groups := part.where(model=""):
-            heads = heads_of(groups, "system", "group")
-            title = f"{about}: does the shift add to it?"
-            added = {"figure": "out_minus_in"}
-            columns = [
-                Head(("queries",), added, QUERIES),
-                Head(("In",), {"figure": "loss_by_change_in"}, PLAIN),
-                Head(("Out",), {"figure": "loss_by_change_out"}, PLAIN),
-                Head(("Out - In",), added, VALUE),
-                Head((level,), added, ENDS),
-                Head(("p",), added, P_VALUE),
-                Head(("Rel Loss as is",), {"figure": "rel_loss"}, PLAIN),
-                Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, PLAIN),
-            ]
-            tables.append(
-                pivot(
-                    groups,
-                    title,
-                    ("system", "group"),
-                    heads,
-                    columns,
-                    ruled=1,
-                    label=f"{label} groups",
-                )
+        by_model, by_group = part.where(group="", slice=""), part.where(model="")
+        tables += [
+            pivot(
+                rows,
+                f"{about}: {title}",
+                ("system", corner),
+                heads_of(rows, "system", by),
+                columns,
+                ruled=1,
+                label=f"{test} {name} {of_measure}{end}",
             )
+            for rows, by, corner, title, columns, end in (
+                (by_model, "model", without, "what each model loses", of_losses, ""),
+                (
+                    by_method,
+                    "slice",
+                    "method",
+                    "by method, mean over models",
+                    of_losses,
+                    " methods",
+                ),
+                (by_group, "group", "group", "does the shift add to it?", of_groups, " groups"),
+            )
+            if rows
+        ]
     yield Section(tables)
 
 
@@ -525,12 +550,11 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
         measure = parse_measure(of_measure)
-        titles = {**_SHOWN, "score": "score"}
         rows = [
             Head((system, line), {"system": system, "figure": figure, "slice": slice_}, shown)
             for (system, figure), _ in part.each("system", "figure")
             for line, slice_, shown in (
-                (titles[figure] if name else "all", "", PLAIN),
+                (FIGURES[figure].title if name else "all", "", PLAIN),
                 ("not leaked", "not leaked", PLAIN),
                 ("difference", "all minus not leaked", VALUE),
                 (level, "all minus not leaked", ENDS),

@@ -112,7 +112,7 @@ class _OfSplit:
 
     def __init__(self, dataset: Dataset, config: str, split: str) -> None:
         self._dataset, self._config, self._split = dataset, config, split
-        self._shift, self._held_out = parse_config(config)
+        self._shift, self._held_out = parse_config(config, dataset.shifts)
 
     def dataset_id(self) -> str:
         """Return the slash id, e.g. ``msshift/length/short/test``."""

@@ -30,6 +30,7 @@ from msshift_bench.plumbing import (
     replace_folder,
     tsv_rows,
     write_atomically,
+    write_bytes,
     write_json,
 )
 from msshift_bench.stats import Figure, Figures
@@ -110,8 +111,7 @@ def clean_training(
             raise UsageError(f"{source} is read, and would be overwritten; give another --out")
     if not train.is_file():
         raise NotFoundError(f"there is no file {train}")
-    digest = sha256_of(train)
-    if not isinstance(of_train, Mapping) or of_train.get("sha256") != digest:
+    if not isinstance(of_train, Mapping) or of_train.get("sha256") != sha256_of(train):
         raise DataError(
             f"{found} was made for other training queries than {train}: 'msshift leakage find "
             f"--train {train} --test TEST' finds which of these leak"
@@ -132,13 +132,14 @@ def clean_training(
             if not _holds_ids(Path(triples)):
                 leaking_texts = {text for query_id, text in texts.items() if query_id in leaking}
                 leaks_and_known = leaking_texts, set(texts.values())
-            target = new / "triples.tsv"
-            copies.append(_copy(_triple_rows, Path(triples), target, *leaks_and_known))
-        with write_atomically(new / _REMOVED) as file:
-            file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
+            copies.append(_copy(_triple_rows, Path(triples), new / "triples.tsv", *leaks_and_known))
+        lines = (f"{query_id}\t{its}\n" for query_id, its in leaking.items())
+        write_bytes(new / _REMOVED, "".join(lines).encode())
         removed = Counter(leaking.values())
-        rows = [row for figures, _ in copies for row in figures]
-        rows += [Figure("left_out", slice=its, value=removed[its]) for its in tiers_up_to(tier)]
+        rows = [
+            *(row for figures, _ in copies for row in figures),
+            *(Figure("left_out", slice=its, value=removed[its]) for its in tiers_up_to(tier)),
+        ]
         facts = {
             "found_sha256": sha256_of(Path(found) / FOUND_NAME),
             "files": [digests for _, digests in copies],
@@ -202,9 +203,12 @@ def _copy(
             "queries; give more training queries, or clean up to a stricter tier (--tier)"
         )
     figures = [Figure(kind, slice=target.name, value=count) for kind, count in counts.items()]
-    names = {"name": target.name, "source": source.name}
-    digests = {"source_sha256": sha256_of(source), "sha256": sha256_of(target)}
-    return figures, names | digests
+    return figures, {
+        "name": target.name,
+        "source": source.name,
+        "source_sha256": sha256_of(source),
+        "sha256": sha256_of(target),
+    }
 
 
 def _qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:

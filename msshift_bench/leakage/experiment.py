@@ -235,8 +235,7 @@ def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floa
         for topic, scores in zip(topics, ranked, strict=True)
         if topic.candidates
     }
-    judgements = Judgements({topic.query_id: dict(topic.relevant) for topic in topics})
-    judged = judge_run(run, judgements)
+    judged = judge_run(run, Judgements({topic.query_id: dict(topic.relevant) for topic in topics}))
     *measures, reciprocal = (
         parse_measure(name).per_query(judged) for name in (*EXPERIMENT_MEASURES[:2], "RR")
     )
@@ -408,14 +407,12 @@ def _memorised(
             )
             row = _row(figure, system, "", model, LEAKING_TOPICS, of_topics)
             yield Claim(row, Estimate.mean(of_topics, system, LEAKING_TOPICS))
-            deviation = float(of_pairs.std())
-            yield Claim(row._replace(figure=f"{figure}_deviation", value=deviation))
+            yield Claim(row._replace(figure=f"{figure}_deviation", value=float(of_pairs.std())))
 
 
 def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Return all sizes, then each of them."""
-    each = [(size,) for size in sizes]
-    return [tuple(sizes), *each] if len(sizes) > 1 else [tuple(sizes)]
+    return [tuple(sizes), *[(size,) for size in sizes]] if len(sizes) > 1 else [tuple(sizes)]
 
 
 def _swaps(figures: Figures) -> list[str]:
@@ -510,10 +507,12 @@ def _passage_table(sizes: Sequence[int], figures: Figures) -> Table:
         return f"{figure.value:.2f} ± {deviation:.2f}"
 
     columns = [
-        Head((name.replace("_", " "),), {"figure": name}, Format(text))
-        for name in ("rank_with", "rank_without", "score_with", "score_without")
+        *(
+            Head((name.replace("_", " "),), {"figure": name}, Format(text))
+            for name in ("rank_with", "rank_without", "score_with", "score_without")
+        ),
+        Head(("increase of rank offset",), {"figure": "rank_offset"}, number(2, 2)),
     ]
-    columns.append(Head(("increase of rank offset",), {"figure": "rank_offset"}, number(2, 2)))
     return pivot(figures, "Leaked passages", ["system", "leakage", "instances"], rows, columns)
 
 

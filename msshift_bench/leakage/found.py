@@ -20,7 +20,7 @@ from msshift_bench.errors import (
     DataError,
     Finding,
     NotFoundError,
-    UnknownNameError,
+    check_name,
     first_few,
     quoted,
 )
@@ -37,7 +37,7 @@ from msshift_bench.plumbing import (
     write_json,
     write_parquet,
 )
-from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.shifts import DATASET_NAME
 from msshift_bench.stats import Figure, Figures
 
 TIERS = ("same-text", "same-normalised", "same-words", "near-duplicate", "same-passage")
@@ -75,8 +75,7 @@ def tiers_up_to(tier: str) -> tuple[str, ...]:
     Raises:
         UnknownNameError: if there is no such tier.
     """
-    if tier not in TIERS:
-        raise UnknownNameError("tier", tier, TIERS)
+    check_name("tier", tier, TIERS)
     return TIERS[: TIERS.index(tier) + 1]
 
 
@@ -160,11 +159,15 @@ class FoundLeakage:
             have several texts, the same by text (column `group`).
         """
         searched = TIERS if self.facts["train_qrels"] else TIERS[:-1]
-        counts = [(Figure("", slice=tier), self.count(tier)) for tier in searched]
-        counts.append((Figure("", slice="any of these"), self.count(*searched)))
+        counts = [
+            *((Figure("", slice=tier), self.count(tier)) for tier in searched),
+            (Figure("", slice="any of these"), self.count(*searched)),
+        ]
         if len(self.fields) > 1:
-            counts += [(Figure("", group=field), count) for field, count in self.fields.items()]
-            counts.append((Figure("", group="union"), self.count(*TIERS[:-1])))
+            counts += [
+                *((Figure("", group=field), count) for field, count in self.fields.items()),
+                (Figure("", group="union"), self.count(*TIERS[:-1])),
+            ]
         rows = []
         for row, count in counts:
             shares = {**count._asdict(), "share_of_topics": count.topics / len(self.test_ids)}
@@ -346,6 +349,6 @@ def _texts(data: Dataset | str | Path) -> dict[str, str]:
     return {
         row.query_id: row.text or ""
         for name in dataset.manifest.shifts
-        for rows in dataset.test_sets(get_shift(name)).values()
+        for rows in dataset.test_sets(name).values()
         for row in rows
     }

@@ -21,7 +21,15 @@ import numpy as np
 
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import problem_of_id, sha256_of
-from msshift_bench.encoders import DIMENSIONS, OWN, TERMS, EncoderSpec, incidence, sign_vectors
+from msshift_bench.encoders import (
+    DIMENSIONS,
+    OWN,
+    TERMS,
+    EncoderSpec,
+    choose_encoder,
+    incidence,
+    sign_vectors,
+)
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
@@ -38,6 +46,7 @@ from msshift_bench.plumbing import (
     open_stream,
     report_progress,
     slices,
+    values_by_key,
 )
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
@@ -81,7 +90,7 @@ def find_leakage(
     train: QuerySource,
     test: QuerySource,
     *,
-    encoder: str = TERMS,
+    encoder: str | EncoderSpec = TERMS,
     pooling: str = OWN,
     threshold: float | None = None,
     nearest: int = 100,
@@ -98,9 +107,10 @@ def find_leakage(
         train: the training queries: a file of query_id, tab, text, or what `set_similarity` takes.
         test: the test queries likewise; a file may also have a third column that names a topic's
             texts (title, description, variant), or hold TREC topics.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model.
-        pooling: how the encoder pools tokens: ``own`` for a model of sentence-transformers, ``cls``
-            or ``mean``; ``terms`` has none.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model; or an
+            `EncoderSpec` with settings.
+        pooling: how an encoder that is given by name pools tokens: ``own`` for a model of
+            sentence-transformers, ``cls`` or ``mean``; ``terms`` has none.
         threshold: the cosine from which on queries are near-duplicates, above 0 and at most 1;
             by default 0.9 for ``terms`` and 0.91 for others.
         nearest: how many training queries count as near-duplicates of a text at most, at least 1.
@@ -126,7 +136,8 @@ def find_leakage(
         ...     print(pair.train_id, pair.test_id, pair.tier)
         1 8 same-normalised
     """
-    least = THRESHOLDS.get(encoder, THRESHOLDS[""]) if threshold is None else threshold
+    spec = choose_encoder(encoder, pooling=pooling)
+    least = THRESHOLDS.get(spec.name, THRESHOLDS[""]) if threshold is None else threshold
     if not 0 < least <= 1:
         raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
     if nearest < 1:
@@ -148,7 +159,7 @@ def find_leakage(
         )
     shared = {} if qrels is None else _shared_passages(*qrels, texts_of, training)
     test_texts = sorted({topic.text for topic in topics})
-    vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training.texts)
+    vectors, embed, encoder_facts = _embed_tests(test_texts, spec, training.texts)
     near = NearestQueries(vectors, most=nearest, least=least)
     for part in slices(len(training), _BLOCK):
         block = list(zip(training.ids[part], training.texts[part], strict=True))
@@ -156,9 +167,7 @@ def find_leakage(
         rows = np.array([place_of[text] for _, text in block], dtype=np.int64)
         near.meet(block, embed(list(place_of)), rows)
         report_progress("compare", part.stop, len(training))
-    by_words: dict[str, list[str]] = {}
-    for text in test_texts:
-        by_words.setdefault(sorted_words(text), []).append(text)
+    by_words = values_by_key((sorted_words(text), text) for text in test_texts)
     matches: dict[str, dict[str, _Match]] = {text: {} for text in test_texts}
     for train_id, train_text in training:
         for text in by_words.get(sorted_words(train_text), ()):
@@ -204,21 +213,19 @@ def _tier_of_words(text: str, train_text: str) -> str:
 
 
 def _embed_tests(
-    test_texts: Sequence[str], encoder: str, pooling: str, train_texts: Sequence[str]
+    test_texts: Sequence[str], spec: EncoderSpec, train_texts: Sequence[str]
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
     """Return the vectors of the test texts, what embeds training texts like them, and its facts.
 
     Args:
         test_texts: the texts, sorted, each once.
-        encoder: the encoder.
-        pooling: how it pools tokens.
+        spec: the encoder.
         train_texts: the training texts, whose words are counted.
     """
-    if encoder == TERMS:
+    if spec.name == TERMS:
         warn_of_single_words(test_texts)
         space = WordSpace(train_texts)
         return space.vectors(test_texts), space.vectors, space.facts
-    spec = EncoderSpec(encoder, pooling=pooling)
     embedded = embed_texts(test_texts, spec)
     return embedded.vectors, lambda texts: embed_texts(texts, spec).vectors, embedded.facts
 

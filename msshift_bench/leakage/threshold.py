@@ -257,8 +257,7 @@ def review_leakage(
     labels = annotations.labels(LEAKS)
     unsettled = [pair for pair, label in labels.items() if label is None]
     counted = {pair: label for pair, label in labels.items() if label is not None}
-    members = {name: _ids(ids) for name, ids in (subsets or {}).items()}
-    rows = list(_counts(counted, members))
+    rows = list(_counts(counted, {name: _ids(ids) for name, ids in (subsets or {}).items()}))
     rows += agreements(annotations, _KAPPAS)
     lines = _notes_on_labels(counted, len(unsettled), len(annotations.unjudged))
     if any(pair.cosine is not None for pair in counted):

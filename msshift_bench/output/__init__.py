@@ -1,8 +1,10 @@
 """Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
 
-It may use `_version`, `errors`, `plumbing` and `stats`.
+It may use `_version`, `errors`, `plumbing`, `shifts` and `stats`.
 """
 
+from msshift_bench.output.answers import Answer, Wording, answers_of
+from msshift_bench.output.paper import paper_table, with_marks_of
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,
@@ -37,6 +39,7 @@ from msshift_bench.output.tables import (
     TableCell,
     column_format,
     csv_text,
+    figure_values,
     heads_of,
     note_of,
     number,
@@ -70,6 +73,8 @@ __all__ = [
     "inline_script",
     "inline_styles",
     "page_environment",
+    "paper_table",
+    "with_marks_of",
     "static_files",
     "looks_of",
     "picture_bytes",
@@ -77,6 +82,7 @@ __all__ = [
     "script_policy",
     "shorten",
     "Account",
+    "Answer",
     "Format",
     "Head",
     "PERCENT_ENDS",
@@ -90,6 +96,9 @@ __all__ = [
     "RENDERERS",
     "Table",
     "TableCell",
+    "Wording",
+    "answers_of",
+    "figure_values",
     "plain",
     "render_notes",
     "report_head",

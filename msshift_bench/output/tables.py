@@ -12,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import starmap
 from types import MappingProxyType
@@ -54,6 +54,7 @@ class Table:
         names: how many of the first columns hold names rather than figures.
         label: what LaTeX refers to the table by; by default its title.
         note: what its p-values are corrected over, and what its marks mean; "" without any.
+        spans: titles above the columns of figures, each with its number of columns; LaTeX has them.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Table:
     names: int = 1
     label: str = ""
     note: str = ""
+    spans: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def plain(
@@ -169,11 +171,7 @@ P_VALUE = column_format("p", show_p)
 """A corrected p-value."""
 
 
-def _queries_text(figure: Figure) -> str:
-    return f"{figure.queries or 0:,}"
-
-
-QUERIES = Format(_queries_text)
+QUERIES = Format("{0.queries:,}".format)
 """The number of queries that count."""
 
 COUNT = Format("{0.value:,.0f}".format)
@@ -255,9 +253,8 @@ def pivot(
                 cells.append(TableCell("-"))
             else:
                 is_best = shown.is_marked and figure in best
-                mark = figure.mark if shown.is_marked else ""
-                cells.append(TableCell(shown.text(figure), is_best, mark))
                 printed.append(figure if shown.is_marked else figure._replace(mark=""))
+                cells.append(TableCell(shown.text(figure), is_best, printed[-1].mark))
         lines.append(tuple(cells))
     header = (*corner, *(column.names[0] for column in columns))
     return Table(
@@ -283,15 +280,6 @@ def tabulate(
     return pivot(shown, title, tuple(rows.values()), named, heads)
 
 
-_NOT_CORRECTED = (
-    "intervals are not corrected for the number of tests: one may exclude 0 where p is above"
-)
-_ONE_POINT = (
-    "interval of one point: all queries have the same value, so that there is no variance to "
-    "compute an interval or p from"
-)
-
-
 def note_of(figures: Iterable[Figure]) -> str:
     """Return what p-values are corrected over, what marks mean, and which intervals mislead.
 
@@ -311,9 +299,15 @@ def note_of(figures: Iterable[Figure]) -> str:
         )
     wide = [(row, *row.interval) for row in figures if row.counts and row.interval]
     if any((row.p or 0.0) > SIGNIFICANT and not low <= 0 <= high for row, low, high in wide):
-        parts.append(f"{_NOT_CORRECTED} {SIGNIFICANT}")
+        parts.append(
+            "intervals are not corrected for the number of tests: one may exclude 0 where p is "
+            f"above {SIGNIFICANT}"
+        )
     if any(row.value and low == high for row, low, high in wide):
-        parts.append(_ONE_POINT)
+        parts.append(
+            "interval of one point: all queries have the same value, so that there is no variance "
+            "to compute an interval or p from"
+        )
     return "; ".join(parts)
 
 
@@ -338,6 +332,8 @@ _LATEX_ESCAPES = str.maketrans(
     }
 )
 
+
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 _LATEX_MARKS = {"": "", STAR: "$^{*}$", DAGGER: r"$^{\dagger}$"}
 
@@ -370,8 +366,7 @@ def to_text(table: Table, rule: str = "─", *, is_styled: bool = False) -> str:
         return f"  {'   '.join(padded)}  "
 
     rows = [[_marked(cell) for cell in row] for row in table.rows]
-    columns = zip(table.header, *rows, strict=True)
-    widths = [max(map(width, column)) for column in columns]
+    widths = [max(map(width, column)) for column in zip(table.header, *rows, strict=True)]
     empty = line([""] * len(widths))
     lines = [empty, line(table.header), f" {rule * (len(empty) - 2)} "]
     for number, row in enumerate(rows):
@@ -438,17 +433,23 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: "/".join(part) for name, part in parts.items()}
 
 
+_IF_SCALED = r"\ifcsname adjustbox\endcsname"
+"""What begins LaTeX that only a paper with the package adjustbox reads."""
+
+
 def to_latex(table: Table) -> str:
     r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
 
     The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``; the caption
-    ends with what p-values are corrected over. Names that are paths are shortened, and a table that
-    is wider than the line is scaled down.
+    ends with what p-values are corrected over. Names that are paths are shortened. Where
+    the paper loads adjustbox, a table without `spans` that is wider than the line is scaled down.
     """
     short = _short_names(row[0].text for row in table.rows)
 
     def show(place: int, cell: TableCell) -> str:
         text = (cell.text if place else short.get(cell.text, "")).translate(_LATEX_ESCAPES)
+        if place >= table.names:
+            text = "--" if text == "-" else _MINUS.sub("$-$", text)
         if text and cell.best:
             text = rf"\textbf{{{text}}}"
         return text + _LATEX_MARKS[cell.mark]
@@ -456,27 +457,42 @@ def to_latex(table: Table) -> str:
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
     caption = f"{table.title}. {table.note}" if table.note else table.title
     label = re.sub(r"[^a-z0-9]+", "-", (table.label or table.title).lower()).strip("-")
+    scaled = not table.spans
     lines = [
-        r"% needs \usepackage{booktabs,adjustbox}",
+        r"% needs \usepackage{booktabs}" + r"; \usepackage{adjustbox} scales it if wide" * scaled,
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{caption.translate(_LATEX_ESCAPES)}}}",
         rf"\label{{tab:{label}}}",
-        r"\begin{adjustbox}{max width=\linewidth}",
+        *[rf"{_IF_SCALED}\begin{{adjustbox}}{{max width=\linewidth}}\fi"] * scaled,
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
+        *_latex_spans(table),
         " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
     ]
     for number, row in enumerate(table.rows):
         if number in table.sections or number == 0:
             lines.append(r"\midrule")
         lines.append(" & ".join(starmap(show, enumerate(row))) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}", r"\end{table}"]
+    end = [rf"{_IF_SCALED}\end{{adjustbox}}\fi"] * scaled
+    lines += [r"\bottomrule", r"\end{tabular}", *end, r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
+def _latex_spans(table: Table) -> Iterator[str]:
+    """Yield the line of titles above several columns, and the rules below them."""
+    titles, rules, first = [""] * table.names, [], table.names + 1
+    for title, columns in table.spans:
+        titles.append(rf"\multicolumn{{{columns}}}{{c}}{{{title.translate(_LATEX_ESCAPES)}}}")
+        rules.append(rf"\cmidrule(lr){{{first}-{first + columns - 1}}}")
+        first += columns
+    if rules:
+        yield " & ".join(titles) + r" \\"
+        yield " ".join(rules)
+
+
 RENDERERS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
-    {"markdown": to_markdown, "latex": to_latex}
+    {"markdown": to_markdown, "latex": to_latex, "latex-full": to_latex}
 )
 """The text formats of tables."""
 
@@ -486,7 +502,7 @@ def render_notes(lines: Sequence[str], table_format: str) -> str:
 
     They are a list in Markdown, and comments in LaTeX.
     """
-    if table_format == "latex":
+    if table_format != "markdown":
         return "".join(f"% {line}\n" for line in lines)
     return "".join(f"- {_markdown_text(line)}\n" for line in lines)
 
@@ -519,8 +535,14 @@ def report_head() -> dict[str, Any]:
 
 def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
     """Return a table whose schema carries a report's head, as JSON under ``msshift_bench``."""
-    text = json.dumps(head, ensure_ascii=False, allow_nan=False)
-    return table.replace_schema_metadata({"msshift_bench": text})
+    return table.replace_schema_metadata(
+        {"msshift_bench": json.dumps(head, ensure_ascii=False, allow_nan=False)}
+    )
+
+
+def figure_values(figure: Figure) -> dict[str, Any]:
+    """Return the names that apply and the numbers that are known of a figure, as JSON values."""
+    return {name: plain(v) for name, v in figure._asdict().items() if v not in ("", None)}
 
 
 def plain(value: Any) -> Any:

@@ -185,13 +185,17 @@ def link_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the content of a file, whole or not at all."""
+    with write_atomically(path) as file:
+        file.write(content)
+
+
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON, keys in the order given, whole or not at all."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    with write_atomically(path) as file:
-        # Half of a surrogate pair has no UTF-8; its escape is JSON's own, and reads back.
-        file.write(text.encode(errors="backslashreplace"))
-        file.write(b"\n")
+    # Half of a surrogate pair has no UTF-8; its escape is JSON's own, and reads back.
+    write_bytes(path, text.encode(errors="backslashreplace") + b"\n")
 
 
 def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
@@ -216,6 +220,14 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 def is_as_written(value: Mapping[str, Any]) -> bool:
     """Say whether a JSON object has the content that it was written with, as far as it says."""
     return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
+
+
+def sha256_of_parts(parts: Iterable[bytes | pa.Buffer]) -> str:
+    """Return the SHA-256 of bytes that come in parts: 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def seal_array(array: np.ndarray[Any, Any]) -> bytes:
@@ -259,10 +271,16 @@ def _check_seal(file: IO[bytes], size: int) -> None:
         raise ValueError("the array is not as it was written")
 
 
-def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write an Arrow table as Parquet, whole or not at all."""
+def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> None:
+    """Write an Arrow table as Parquet, whole or not at all.
+
+    Args:
+        path: the file.
+        table: the rows.
+        row_group: rows that a reader reads together.
+    """
     with write_atomically(path) as file:
-        pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
+        pq.write_table(table, file, compression="zstd", row_group_size=row_group)
 
 
 class TooLargeError(ValueError):
@@ -270,7 +288,7 @@ class TooLargeError(ValueError):
 
 
 def unpacked_batches(
-    path: Path, columns: Sequence[str], rows: int, *, in_all: bool = False
+    source: Path | pa.BufferReader, columns: Sequence[str], rows: int, *, in_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield what a file of somebody else holds, if its texts are no larger than `MAX_UNPACKED`.
 
@@ -278,7 +296,7 @@ def unpacked_batches(
     few bytes can become gigabytes. Texts come as dictionaries.
 
     Args:
-        path: the Parquet file.
+        source: the Parquet file, or its bytes.
         columns: the columns to read; the file has each once.
         rows: the most rows of a batch.
         in_all: whether all batches are held in memory, and not one after the other.
@@ -286,11 +304,12 @@ def unpacked_batches(
     Raises:
         TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
     """
-    path = path.absolute()  # Arrow takes a relative path with a colon for a URI.
-    size, parquet = 0, pq.read_metadata(path).schema
+    if isinstance(source, Path):
+        source = source.absolute()  # Arrow takes a relative path with a colon for a URI.
+    size, parquet = 0, pq.read_metadata(source).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
     texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
+    with pq.ParquetFile(source, read_dictionary=texts) as file:
         for group in range(file.num_row_groups):
             if file.metadata.row_group(group).total_byte_size > MAX_UNPACKED:
                 raise TooLargeError(_TOO_LARGE)

@@ -9,7 +9,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars, TaskID
 
 _T = TypeVar("_T")
+_Part = TypeVar("_Part", bound=Sized)
 
 Progress = Callable[[str, int, int], None]
 """Called with ``(stage, done, total)``; the total is 0 if it is not known. Stages that are called
@@ -91,6 +92,21 @@ def counted(
         if done % every == 0:
             report_progress(stage, done, total)
     report_progress(stage, done, done)
+
+
+def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_Part]:
+    """Yield parts, and report after each how many items all parts so far have.
+
+    Args:
+        parts: e.g. batches of queries.
+        stage: the stage.
+        total: the items of all parts.
+    """
+    done = 0
+    for part in parts:
+        yield part
+        done += len(part)
+        report_progress(stage, done, total)
 
 
 @contextmanager
@@ -233,30 +249,27 @@ class _Bars:
     def tell(self, reported: str, done: int, total: int) -> None:
         """Take a report; a new stage is drawn at once, and what follows from time to time."""
         with self._lock:
-            self._tell(reported, done, total, time.monotonic())
-
-    def _tell(self, reported: str, done: int, total: int, now: float) -> None:
-        line, _ = line_and_stage(reported)
-        if line != self._line:
-            self.end_line()
-            self._line = line
-        key = line or reported
-        if key not in self._paces:
-            task = self._bars.add_task(reported, count="", left="")
-            self._paces[key] = task, _Pace("", now, 0)
-        task, pace = self._paces[key]
-        if pace.stage != reported:
-            pace = _Pace(reported, now, done)
-            self._paces[key] = task, pace
-            self._bars.reset(task, description=reported)
-        elif now - self._drawn < _MOMENT and done != total:
-            return
-        self._drawn = now
-        count, left = pace.count_and_left(done, total, now)
-        is_new = done == pace.first
-        self._bars.update(
-            task, completed=done, total=total or None, count=count, left=left, refresh=is_new
-        )
+            now, (line, _) = time.monotonic(), line_and_stage(reported)
+            if line != self._line:
+                self.end_line()
+                self._line = line
+            key = line or reported
+            if key not in self._paces:
+                task = self._bars.add_task(reported, count="", left="")
+                self._paces[key] = task, _Pace("", now, 0)
+            task, pace = self._paces[key]
+            if pace.stage != reported:
+                pace = _Pace(reported, now, done)
+                self._paces[key] = task, pace
+                self._bars.reset(task, description=reported)
+            elif now - self._drawn < _MOMENT and done != total:
+                return
+            self._drawn = now
+            count, left = pace.count_and_left(done, total, now)
+            is_new = done == pace.first
+            self._bars.update(
+                task, completed=done, total=total or None, count=count, left=left, refresh=is_new
+            )
 
     def end_line(self) -> None:
         """Remove the bar of the current line, if there is one."""

@@ -136,8 +136,7 @@ def numbered_lines(
         NotFoundError: if there is no such file.
         UsageError: if it is a folder.
     """
-    number = 0
-    blank_since = 0
+    number = blank_since = 0
     before = file_state(path)
     try:
         with open_stream(path) as stream:
@@ -149,26 +148,28 @@ def numbered_lines(
                 if len(raw) > MAX_LINE_BYTES and not problem:
                     problem = "the input is not text: a line of more than a mebibyte"
                 if problem:
-                    fix = "give lines of text in UTF-8"
-                    findings.add("binary-input", problem, str(path), number, fix)
+                    findings.add(
+                        "binary-input", problem, str(path), number, "give lines of text in UTF-8"
+                    )
                     return
                 raw = raw.removesuffix(b"\n").removesuffix(b"\r")
                 if not raw:
                     blank_since = blank_since or number
                     continue
                 if blank_since:
-                    fix = "remove it"
-                    findings.add("blank-line", "blank line", str(path), blank_since, fix)
+                    findings.add("blank-line", "blank line", str(path), blank_since, "remove it")
                     blank_since = 0
                 try:
                     yield number, raw.decode("utf-8")
                 except UnicodeDecodeError as error:
                     message = f"byte {error.start + 1} of the line is not UTF-8"
-                    fix = "convert the file to UTF-8"
-                    findings.add("not-utf8", message, str(path), number, fix)
+                    findings.add(
+                        "not-utf8", message, str(path), number, "convert the file to UTF-8"
+                    )
     except DamagedInputError as error:
-        fix = "copy or compress the file again"
-        findings.add("truncated-input", str(error), str(path), number + 1, fix)
+        findings.add(
+            "truncated-input", str(error), str(path), number + 1, "copy or compress the file again"
+        )
     if file_state(path) != before:
         fix = "wait until it is written, and try again"
         findings.add("changed-while-read", "the file changed while it was read", str(path), 0, fix)
@@ -332,17 +333,21 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             continue
         moved = moved and width == 4 and _GRADE.fullmatch(fields[2]) is not None
         named = named or (moved and _ITERATION.fullmatch(fields[1]) is None)
-        relevance = whole_number(_WHOLE.sub(rb"\1", fields[-1]), -MAX_RELEVANCE, MAX_RELEVANCE)
+        grade = _WHOLE.sub(rb"\1", fields[-1]) if b"." in fields[-1] else fields[-1]
+        relevance = whole_number(grade, -MAX_RELEVANCE, MAX_RELEVANCE)
         if relevance is None:
-            message = f"relevance {quoted(fields[-1])} is not a whole number of at most "
-            message += f"{MAX_RELEVANCE}"
+            message = (
+                f"relevance {quoted(fields[-1])} is not a whole number of at most {MAX_RELEVANCE}"
+            )
             fix = "write 0, 1, 2, ...; remove a header"
             findings.add("relevance-not-integer", message, str(path), number, fix + uncomment)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
     if moved and named:
-        message = "the second column has the documents, and the third their relevance, as "
-        message += "ir_datasets exports qrels with --format tsv"
+        message = (
+            "the second column has the documents, and the third their relevance, as ir_datasets "
+            "exports qrels with --format tsv"
+        )
         fix = "write 'query_id 0 doc_id relevance', as ir_datasets does with --format trec"
         findings.add("wrong-columns", message, str(path), 1, fix)
 

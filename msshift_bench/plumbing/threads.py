@@ -47,6 +47,14 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield batch
 
 
+def values_by_key(pairs: Iterable[tuple[_Item, _Result]]) -> dict[_Item, list[_Result]]:
+    """Return key -> its values from pairs of a key and a value, both in their order."""
+    values: dict[_Item, list[_Result]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return values
+
+
 def map_in_threads(
     function: Callable[[_Item], _Result], items: Iterable[_Item], most_threads: int | None = None
 ) -> Iterator[_Result]:

@@ -27,7 +27,7 @@ from msshift_bench.report.drawing import (
     rule_between,
 )
 from msshift_bench.report.inputs import Inputs
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import Shift, get_shift, grouped
 from msshift_bench.stats import Figure, Figures
 
 _MOST_POINTS = 1_000
@@ -72,8 +72,9 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     rows = dataset.rows("topics", "queries")
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
-    texts = {query_id: of_topics[query_id].text for query_id in read}
-    embedded = embed_queries(texts, EncoderSpec("terms"))
+    embedded = embed_queries(
+        {query_id: of_topics[query_id].text for query_id in read}, EncoderSpec("terms")
+    )
     place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
@@ -82,10 +83,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
     if not terms:
         # The words that set a topic apart from all queries, those of no topic included.
-        texts_of: dict[str, list[str]] = {}
-        for row in rows:
-            texts_of.setdefault(row.group, []).append(row.text)
-        terms = top_terms(texts_of)
+        terms = top_terms(grouped((row.group, row.text) for row in rows))
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
     drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():
@@ -131,10 +129,9 @@ def _flatten(vectors: Vectors) -> Vectors:
     if not np.ptp(vectors, axis=0).any():
         return np.zeros((len(vectors), 2), np.float32)
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
-    tsne = manifold.TSNE(
+    points: Vectors = manifold.TSNE(
         perplexity=perplexity, init="pca", random_state=_SEED, max_iter=500, n_jobs=1
-    )
-    points: Vectors = tsne.fit_transform(np.asarray(vectors, dtype=np.float32))
+    ).fit_transform(np.asarray(vectors, dtype=np.float32))
     return points
 
 

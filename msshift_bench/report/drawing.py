@@ -202,14 +202,14 @@ def name_systems(drawing: Drawing, looks: Mapping[str, Look]) -> None:
         for look in looks.values()
     ]
     names = [shorten(name, LETTERS) for name in looks]
-    columns = min(3, len(names))
-    drawing.legend(marks, names, loc="outside upper center", ncols=columns, frameon=False)
+    drawing.legend(
+        marks, names, loc="outside upper center", ncols=min(3, len(names)), frameon=False
+    )
 
 
 def group_rows(shift: Shift, figures: Figures) -> dict[str, str]:
     """Return the rows of a picture by group: the groups of a shift, and the average over them."""
-    averages = figures.where(group=WHOLE).names("group")
-    return {group: group for group in (*shift.tested, *averages)}
+    return {group: group for group in (*shift.tested, *figures.where(group=WHOLE).names("group"))}
 
 
 def draw_losses(

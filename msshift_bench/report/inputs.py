@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from msshift_bench.analysis import analyse_report
 from msshift_bench.data import Dataset
 from msshift_bench.errors import DataError, MissingError, RunError, UsageError
-from msshift_bench.evaluation import Measure, Result, Scores, Settings, by_shift, parse_measure
+from msshift_bench.evaluation import (
+    Measure,
+    Opened,
+    OpenedRunSet,
+    Result,
+    Scores,
+    Settings,
+    by_shift,
+    parse_measure,
+)
 from msshift_bench.output import Look, looks_of
 from msshift_bench.report.drawing import NotDrawn
-from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import Figures
@@ -71,31 +78,32 @@ def with_ranks(settings: Settings) -> Settings:
 
 
 def read_inputs(
-    result: Result,
-    settings: Settings,
-    runs: str | Path | Sequence[str | Path],
-    dataset: Dataset,
-    *,
-    links: bool = True,
+    result: Result, settings: Settings, opened: Opened, dataset: Dataset, *, links: bool = True
 ) -> Inputs:
     """Read what pictures show beside the result on run sets.
 
     Args:
         result: the losses, with the measures of `with_ranks`.
         settings: with the measures that were asked for.
-        runs: the run sets that were evaluated.
+        opened: the run sets that were evaluated.
         dataset: the data set.
         links: as for `write_report`, like the next one.
     """
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
-    run_sets = find_run_sets(runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
     similarities: list[Similarity] = []
     for shift, scores in shifts:
         is_linked = links and dataset.manifest.texts and not shift.by_size
         if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, run_sets)
-            nearest[shift.name] = _nearest_queries(of_shift)
+            of_shift = _read_similarities(dataset, shift, opened.run_sets)
+            nearest[shift.name] = {
+                query_id: (text, float(cosine))
+                for part in of_shift
+                if part.indicator == "nearest-query"
+                for query_id, text, cosine in zip(
+                    part.query_ids, part.nearest.texts, part.values, strict=True
+                )
+            }
             similarities += of_shift
     return Inputs(
         result,
@@ -142,7 +150,7 @@ def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
 
 
 def _read_similarities(
-    dataset: Dataset, shift: Shift, run_sets: Iterable[RunSet]
+    dataset: Dataset, shift: Shift, run_sets: Iterable[OpenedRunSet]
 ) -> list[Similarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
@@ -157,25 +165,11 @@ def _read_similarities(
     for run_set in run_sets:
         if run_set.shift == shift and run_set.trained_per_group:
             try:
-                similarities += group_similarity(
-                    dataset, shift.name, MODEL_BASED, models=run_set.folder
-                )
+                similarities += group_similarity(dataset, shift.name, MODEL_BASED, models=[run_set])
             except (MissingError, RunError, UsageError):  # no models, libraries or bi-encoders
                 continue
             break
     return similarities
-
-
-def _nearest_queries(similarities: Iterable[Similarity]) -> dict[str, NearestQuery]:
-    """Return each test query of a shift -> its nearest training query."""
-    return {
-        query_id: (text, float(cosine))
-        for part in similarities
-        if part.indicator == "nearest-query"
-        for query_id, text, cosine in zip(
-            part.query_ids, part.nearest.texts, part.values, strict=True
-        )
-    }
 
 
 def _link(

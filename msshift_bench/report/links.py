@@ -53,8 +53,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     links = find_links(result.figures)
     indicators = list(dict.fromkeys(link.against for link in links))
     for name in indicators:
-        of_indicator = [link for link in links if link.against == name]
-        yield _group_links(inputs, result.figures, of_indicator)
+        yield _group_links(inputs, result.figures, [link for link in links if link.against == name])
     for name in result.figures.where(figure="distribution").names("against"):
         yield _distributions(result.figures.where(against=name, measure=""))
         yield _intervals(inputs, result, name)
@@ -75,7 +74,7 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
     axes = list(drawing.subplots(rows, min(2, len(links)), squeeze=False).flat)
     verdicts = []
     for ax, link in zip(axes, links, strict=False):
-        name = get_shift(link.shift).title if len(link.shifts) == 1 else "All shifts"
+        name = get_shift(link.shifts[0]).title if len(link.shifts) == 1 else "All shifts"
         verdict = link.verdict(figures)
         line = link.line(link.tested)
         where = np.linspace(min(line.similarities), max(line.similarities), _BAND_POINTS)
@@ -135,14 +134,16 @@ def _distributions(figures: Figures) -> Picture:
     means_of_all = []
     for ax, ((shift,), columns) in zip(axes, shifts, strict=True):
         means = []
-        looks = looks_of(columns.names("group"))
-        for (group, look), style in zip(looks.items(), _STYLES, strict=False):
+        for (group, look), style in zip(
+            looks_of(columns.names("group")).items(), _STYLES, strict=False
+        ):
             of_group = columns.where(group=group)
             queries = sum(column.queries or 0 for column in of_group)
             edges = [*(column.low for column in of_group), of_group[-1].high]
             shown_as = {"color": look.colour, "ls": style}
-            label = f"{group} ({queries:,})"
-            ax.stairs(spread(of_group)[0], edges, lw=1.3, label=label, **shown_as)
+            ax.stairs(
+                spread(of_group)[0], edges, lw=1.3, label=f"{group} ({queries:,})", **shown_as
+            )
             (mean,) = figures.where(figure="similarity", shift=shift, group=group)
             ax.axvline(mean.number, lw=0.7, alpha=0.8, **shown_as)
             means.append(f"{group} {mean.number:.3g} (n = {queries:,})")

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import WHOLE, Measure, Result, Scores, data_notes, parse_measure
+from msshift_bench.evaluation import (
+    WHOLE,
+    Measure,
+    Result,
+    Scores,
+    data_notes,
+    parse_measure,
+    scale_of,
+)
 from msshift_bench.output import (
     INK,
     LINE,
@@ -53,7 +61,7 @@ from msshift_bench.report.drawing import (
 from msshift_bench.report.inputs import Inputs, why_no_loss
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.stats import Figures
+from msshift_bench.stats import Figures, rel_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +110,6 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         ax.set(ylabel=shift.title, xlabel="Rel Loss (%)" if place == len(panels) - 1 else "")
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
-    seeds = rows.names("seeds")
     level, note = say_level(inputs.settings.confidence), note_of(rows)
     caption = [
         f"Rel Loss in {inputs.measure.mean_name}, in per cent of Avg In; right of 0 the model that "
@@ -110,7 +117,9 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         f"Lines are {level} intervals, cut where they reach far."
         if any(row.interval for row in rows)
         else "",
-        "White markers rest on one seed: their intervals count queries only." if 1 in seeds else "",
+        "White markers rest on one seed: their intervals count queries only."
+        if 1 in rows.names("seeds")
+        else "",
         f"{note}." if note else "",
         f"Test queries: {sizes}.",
     ]
@@ -156,8 +165,7 @@ def _joined(
         for place, (left, up, text) in enumerate(joined):
             width = 0.65 * _SMALL * len(text)
             if abs(y - up) < 1.4 * _SMALL * point and x - left < width * point:
-                known = text.split(", ")
-                joined[place] = (left, up, text if name in known else f"{text}, {name}")
+                joined[place] = (left, up, text if name in text.split(", ") else f"{text}, {name}")
                 break
         else:
             joined.append((x, y, name))
@@ -196,7 +204,7 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     for x_of, y_of, text in _joined(names, (high - low) / _SIDE):
         ax.annotate(text, (x_of, y_of), (4, 3), textcoords="offset points", fontsize=_SMALL)
-    unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
+    unit = f"{measure.mean_name}{scale_of([measure])}"
     ax.set(xlabel=f"Avg In ({unit})", ylabel=f"Out ({unit})")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
     side = "below" if measure.higher_is_better else "above"
@@ -217,7 +225,6 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
 def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:
     """Draw the means of the models of a system, if there is one, and of untrained systems."""
     measure = inputs.measure
-    means = inputs.figures(shift, "model_score").where(system=(system, *untrained))
     rows = len(untrained) + (len(shift.groups) if system else 0)
     drawing, ax = blank_axes(_CELL * rows + 0.45)
     in_words = _draw_matrix(ax, shift, measure, inputs.result.figures, system, untrained)
@@ -227,7 +234,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
         f"{shift.title}: {what} on every group",
         _matrix_caption(inputs, shift, system, untrained),
         f"A grid of {measure.mean_name}, models by groups ({', '.join(shift.tested)}). {in_words}.",
-        means,
+        inputs.figures(shift, "model_score").where(system=(system, *untrained)),
         drawing,
     )
 
@@ -249,8 +256,10 @@ def _draw_matrix(
     )
     means, groups = of_systems.where(figure="model_score"), list(shift.tested)
     levels = {row.group: row.number for row in of_systems.where(figure="avg_in")}
-    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
-    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
+    models = [
+        *((system, model, shift.training_of(model)) for model in shift.groups if system),
+        *((name, FOR_ALL, shorten(name, 16)) for name in untrained),
+    ]
     lost, words = np.full((len(models), len(groups)), math.nan), []
     for row, (name, model, title) in enumerate(models):
         of_model = means.where(system=name, model=model)
@@ -260,20 +269,22 @@ def _draw_matrix(
             words[row] += ", " * (column > 0) + ("-" if mean is None else measure.show(mean.value))
             if mean is None:
                 continue
-            lost[row, column] = measure.sign * (level - mean.number) / level if level else 0.0
+            lost[row, column] = rel_loss(level, mean.number, measure.sign) if level else 0.0
             weight = "normal"
             if model == shift.unseen_by(group):
                 corner, weight = (column - 0.47, row - 0.45), "bold"
                 # Above lines between rows, which would cut it.
-                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
-                ax.add_patch(frame).set_clip_on(False)
+                ax.add_patch(
+                    Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
+                ).set_clip_on(False)
             y, text = row - (0.15 if mean.interval else 0), measure.show(mean.value)
             ax.text(column, y, text, fontsize=8, fontweight=weight, **MIDDLE)
             if mean.high is not None:
                 note = f"± {measure.show(mean.high - mean.number)}"
                 ax.text(column, row + 0.24, note, fontsize=5.8, **MIDDLE)
-    darkest = np.nanmax(np.append(lost, _DARKEST))
-    shades = np.round(np.clip(lost / darkest, 0, 1) * (len(SHADES) - 1))
+    shades = np.round(
+        np.clip(lost / np.nanmax(np.append(lost, _DARKEST)), 0, 1) * (len(SHADES) - 1)
+    )
     across, down = (np.arange(count + 1) - 0.5 for count in (len(groups), len(models)))
     shown_as, highest = ListedColormap(SHADES), len(SHADES) - 0.5
     ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=highest)
@@ -289,13 +300,13 @@ def _draw_matrix(
 
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
-    scale = " x 100" if inputs.measure.percent else ""
     level = say_level(inputs.settings.confidence)
     losses = inputs.figures(shift, "rel_loss").where(system=system)
     (groups,) = (scores[0].groups for drawn, scores in inputs.shifts if drawn == shift)
     sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())
     caption = [
-        f"{shift.title}, {inputs.measure.mean_name}{scale} with {level} intervals.",
+        f"{shift.title}, {inputs.measure.mean_name}{scale_of([inputs.measure])} with {level} "
+        "intervals.",
         f"Rows are the models trained {shift.training_of('a group')}, columns the group whose test "
         "queries count; framed cells are zero-shot. Darker: further below the group's Avg In."
         if system
@@ -367,8 +378,7 @@ def _panels(result: Result) -> Iterator[_Panel]:
     looks = looks_of(part.system for part in result.scores)
     for (name, measured), figures in result.figures.where(slice="").each("shift", "measure"):
         shift, measure = get_shift(name), parse_measure(measured)
-        scale = " x 100" if measure.percent else ""
-        title = f"{shift.title} ({shift.name}), {measure.mean_name}{scale}"
+        title = f"{shift.title} ({shift.name}), {measure.mean_name}{scale_of([measure])}"
         losses = figures.where(figure="rel_loss")
         count = len(losses.names("system"))
         if losses:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from msshift_bench.data import read_labels
 from msshift_bench.evaluation import (
     ALL_QUERIES,
     FEWEST_IN_SLICE,
     WHOLE,
     Scores,
     loss_claims,
-    read_labels,
     slice_scores,
 )
 from msshift_bench.output import LINE, PALE_INK, Look, show_percent
@@ -203,9 +203,10 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
     queries = []
     for group, positions in scores.counted(inputs.settings.missing).items():
         sides = scores.sides(measure.name, group, positions)
-        if sides is None:
+        models = scores.models_by_side(group)
+        if sides is None or models is None:
             continue
-        inside, out = (side.mean(axis=0).tolist() for side in sides)
+        inside, out = (side.mean(axis=0).tolist() for side in sides[:2])
         for place, position in enumerate(positions):
             query_id = scores.query_ids[position]
             reciprocals = {
@@ -213,19 +214,20 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
                 for model, run in scores.runs.items()
             }
             ranks = {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()}
-            out_of = {model for model in ranks if model[0] == shift.unseen_by(group)}
-            query = _Query(
-                query_id,
-                texts[query_id],
-                group,
-                inside[place],
-                out[place],
-                ranks,
-                [rank for model, rank in ranks.items() if model not in out_of],
-                [ranks[model] for model in ranks if model in out_of],
-                nearest.get(query_id, (None, None)),
+            out_of = {model for model in ranks if model[0] in models.out}
+            queries.append(
+                _Query(
+                    query_id,
+                    texts[query_id],
+                    group,
+                    inside[place],
+                    out[place],
+                    ranks,
+                    [rank for model, rank in ranks.items() if model not in out_of],
+                    [ranks[model] for model in ranks if model in out_of],
+                    nearest.get(query_id, (None, None)),
+                )
             )
-            queries.append(query)
     return sorted(
         queries,
         key=lambda row: (-measure.sign * (row.inside - row.out), -row.rank_change(), row.query_id),
@@ -307,8 +309,7 @@ share with it."""
 
 def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw what seeds and queries add to the error of losses."""
-    for shift, _ in inputs.shifts:
-        yield _errors(inputs, shift)
+    return (_errors(inputs, shift) for shift, _ in inputs.shifts)
 
 
 def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
@@ -355,7 +356,8 @@ def _standard_errors(losses: Figures) -> Iterator[Figure]:
     for loss in losses:
         if loss.seed_share and loss.seed_sd is not None and loss.seeds is not None:
             from_seeds = loss.seed_sd / loss.seeds**0.5
-            from_queries = from_seeds * (1 / loss.seed_share - 1) ** 0.5
             shared = {name: getattr(loss, name) for name in _SHARED}
-            yield Figure("sd_from_queries", value=from_queries, **shared)
+            yield Figure(
+                "sd_from_queries", value=from_seeds * (1 / loss.seed_share - 1) ** 0.5, **shared
+            )
             yield Figure("sd_from_seeds", value=from_seeds, **shared)

@@ -16,12 +16,17 @@ from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
     WHOLE,
+    Result,
     Settings,
     SettingsSource,
     data_notes,
+    differences_of,
     evaluate_run_sets,
+    lead_table,
     loss_table,
+    open_run_sets,
     policy_notes,
+    seen_notes,
     tie_notes,
 )
 from msshift_bench.output import (
@@ -52,8 +57,8 @@ from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures
 from msshift_bench.report.places import certainty_pictures, place_pictures
 from msshift_bench.runs import FOR_ALL
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, ShiftNames
-from msshift_bench.stats import Figure
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, ShiftNames, grouped
+from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -153,6 +158,7 @@ def write_report(
     shifts: ShiftNames = (),
     settings: SettingsSource = None,
     *,
+    reference: str | Path | None = None,
     allow: str | Collection[str] = (),
     links: bool = True,
 ) -> WrittenReport:
@@ -164,6 +170,7 @@ def write_report(
         data: the built data set.
         shifts: only these.
         settings: measures, policies and statistics; pictures show the first measure.
+        reference: the system to compute leads over, as for `compare_run_sets`; tables show them.
         allow: what not to refuse, some of `evaluation.ALLOWANCES`.
         links: whether to compute and draw the links of losses with similarity, which takes longest;
             R is drawn where a bi-encoder's models were kept.
@@ -179,8 +186,10 @@ def write_report(
     folder = Path(out)
     check_report_folder(folder)
     dataset, settings = open_dataset(data), Settings.of(settings)
-    result = evaluate_run_sets(runs, dataset, shifts, with_ranks(settings), allow=allow)
-    inputs = read_inputs(result, settings, runs, dataset, links=links)
+    opened = open_run_sets(runs, dataset, shifts, settings.run_format, reference=reference)
+    opened = opened if reference is None else opened.comparing()
+    result = evaluate_run_sets(opened, settings=with_ranks(settings), allow=allow)
+    inputs = read_inputs(result, settings, opened, dataset, links=links)
     sections: list[_Section] = []
     not_drawn = []
     with replace_folder(folder) as unfinished:
@@ -197,9 +206,13 @@ def write_report(
                     report_progress(f"figures: {title.lower()}", number + 1, 0)
             sections.append((name, title, about, pictures))
         left_out = _merged(not_drawn)
-        tables = list(_write_tables(inputs, unfinished / "tables"))
-        text = _page(inputs, sections, left_out, tables)
-        (unfinished / PAGE_NAME).write_text(text, encoding="utf-8")
+        leads = None
+        if opened.reference is not None:
+            leads = differences_of(result.scores, result.data, settings, reference=opened.reference)
+        tables = list(_write_tables(inputs, opened.reference, leads, unfinished / "tables"))
+        (unfinished / PAGE_NAME).write_text(
+            _page(inputs, sections, left_out, tables, leads), encoding="utf-8"
+        )
     return WrittenReport(
         folder / PAGE_NAME,
         tuple(picture.name for *_, pictures in sections for picture, _ in pictures),
@@ -216,32 +229,46 @@ def _write_picture(picture: Picture, folder: Path) -> str:
     drawing.get_layout_engine().execute(drawing)  # type: ignore[union-attr]
     drawing.set_layout_engine(None)
     for picture_format in PICTURE_FORMATS:
-        drawn = picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)
-        (folder / f"{picture.name}.{picture_format}").write_bytes(drawn)
+        (folder / f"{picture.name}.{picture_format}").write_bytes(
+            picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)
+        )
     (folder / f"{picture.name}.csv").write_text(picture.to_csv(), encoding="utf-8")
     return _inline_svg(drawing, picture.name)
 
 
-def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
-    """Write the losses on each shift by each measure as LaTeX, and their figures as CSV."""
-    settings = inputs.settings
+def _write_tables(
+    inputs: Inputs, reference: str | None, compared: Result | None, folder: Path
+) -> Iterator[_Table]:
+    """Write the losses on each shift by each measure as LaTeX, and their figures as CSV; and leads.
+
+    Args:
+        inputs: the losses.
+        reference: the system that leads are computed over; `None` for no leads.
+        compared: the leads; `None` without a reference.
+        folder: where the files are written.
+    """
+    settings, result = inputs.settings, inputs.result
+    leads = Figures() if compared is None else compared.figures
     for shift, scores in inputs.shifts:
         partial = {part.system for part in scores if part.missing_files}
         for measure in settings.measures:
-            name = f"losses-{shift.name}-{measure.name.replace('@', '-at-')}"
-            figures = inputs.result.figures.where(shift=shift.name, measure=measure.name)
-            table = loss_table(figures, measure, settings, partial, brief=True)
-            latex, csv = RENDERERS["latex"](table), csv_text(Figure._fields, figures)
-            (folder / f"{name}.tex").write_text(latex, encoding="utf-8")
-            (folder / f"{name}.csv").write_text(csv, encoding="utf-8")
-            yield name, table, latex, csv
+            end = f"{shift.name}-{measure.name.replace('@', '-at-')}"
+            of_measure = result.figures.where(shift=shift.name, measure=measure.name)
+            table = loss_table(of_measure, measure, settings, partial, brief=True)
+            tables = [(f"losses-{end}", table, of_measure)]
+            if found := leads.where(shift=shift.name, measure=measure.name):
+                table = lead_table(found, measure, settings, str(reference))
+                tables.append((f"leads-{end}", table, found))
+            for name, table, figures in tables:
+                latex, csv = RENDERERS["latex"](table), csv_text(Figure._fields, figures)
+                (folder / f"{name}.tex").write_text(latex, encoding="utf-8")
+                (folder / f"{name}.csv").write_text(csv, encoding="utf-8")
+                yield name, table, latex, csv
 
 
 def _merged(not_drawn: Iterable[NotDrawn]) -> tuple[NotDrawn, ...]:
     """Return what is left out, each reason once."""
-    titles: dict[tuple[str, str], list[str]] = {}
-    for title, why, remedy in not_drawn:
-        titles.setdefault((why, remedy), []).append(title)
+    titles = grouped(((why, remedy), title) for title, why, remedy in not_drawn)
     return tuple(NotDrawn("; ".join(of), why, remedy) for (why, remedy), of in titles.items())
 
 
@@ -250,6 +277,7 @@ def _page(
     sections: Sequence[_Section],
     left_out: Sequence[NotDrawn],
     tables: Sequence[_Table],
+    leads: Result | None,
 ) -> str:
     """Return the page as HTML that needs nothing else."""
     environment = page_environment(__package__, "plots", "a report")
@@ -260,19 +288,23 @@ def _page(
         "percent_interval": show_percent_interval,
     }
     scripts = [inline_script(name) for name in _SCRIPTS]
-    styles = (Path(str(files(__package__))) / "templates" / "report.css").read_text("utf-8")
-    averages = inputs.result.figures.where(
-        measure=inputs.measure.name, group=WHOLE, figure=("avg_in", "out", "rel_loss")
-    )
     values: dict[str, Any] = {
-        "styles": inline_styles("page.css", "tables.css") + styles,
+        "styles": inline_styles("page.css", "tables.css")
+        + (Path(str(files(__package__))) / "templates" / "report.css").read_text("utf-8"),
         "scripts": scripts,
         "policy": script_policy(scripts),
         "result": inputs.result,
+        "answers": [
+            one.text
+            for part in (inputs.result, leads)
+            for one in (() if part is None else part.answers)
+        ],
         "measure": inputs.measure,
         "systems": list(inputs.looks),
         "shifts": SHIFTS,
-        "averages": averages.each("shift", "system"),
+        "averages": inputs.result.figures.where(
+            measure=inputs.measure.name, group=WHOLE, figure=("avg_in", "out", "rel_loss")
+        ).each("shift", "system"),
         "sections": [section for section in sections if section[-1]],
         "left_out": left_out,
         "tables": tables,
@@ -310,13 +342,15 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
     settings, data = inputs.settings, inputs.result.data
     package, *notes = data_notes(data, inputs.result.figures.names("shift"))
     means = inputs.result.figures.where(slice="").each("shift")
-    ties = [line for _, of_shift in means for line in tie_notes(of_shift, settings)]
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    seen = "\n".join(seen_notes(inputs.result.scores))
     return {
         "Data": "\n".join(notes) or "test sets made by hand",
         "Content digest": data.content_digest or "none",
+        **({"Training": seen} if seen else {}),
         "Policies": "\n".join(policy_notes(settings)),
-        "Ties": "\n".join(ties) or "no order of equal scores changes a printed digit",
+        "Ties": "\n".join([line for _, of_shift in means for line in tie_notes(of_shift, settings)])
+        or "no order of equal scores changes a printed digit",
         "Inference": (
             f"{say_level(settings.confidence)} intervals; p-values over the groups of a shift, "
             f"correction: {settings.correction}"

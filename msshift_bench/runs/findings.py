@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
-
-_LINE_BITS = 40
-
+from msshift_bench.runs.formats import RUN_FORMATS
+from msshift_bench.runs.lines import LINE_BITS
 
 WARNINGS: Mapping[str, str] = MappingProxyType(
     {
         "rank-zero-based": "write ranks from 1",
         "rank-repeated": "give every document of a query a rank of its own",
         "rank-gap": "number a query's documents 1, 2, 3, ...",
-        "rank-order": "write a query's lines in the order of their ranks; if the third of three "
-        "columns is a score, write TREC's six",
+        "rank-order": "write a query's lines in the order of their ranks",
+        "rank-decimal": "write ranks as whole numbers: 1, not 1.0",
         "rank-score-disagree": "make sure that a higher score means a better rank, or use --ties "
         "rank",
         "unknown-query": "check that the run and the test set belong together",
@@ -34,38 +33,44 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
 )
 """Code of what is counted and shown, and stops nothing -> how to put it right, in one sentence."""
 
+_SHAPES = {row.name: f"{row.name} ({row.shape})" for row in RUN_FORMATS.values()}
+_COLUMNS = ", ".join(shape for shape in _SHAPES.values() if "(query_id " in shape)
+_NESTED = ", ".join(shape for shape in _SHAPES.values() if "({" in shape)
+
 CODES: Mapping[str, str] = MappingProxyType(
     {
         "empty-file": "check that the retrieval run finished and wrote its output",
-        "binary-input": "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at "
-        "all; load JSON, lz4 or a pickle with the tool that wrote it, and save it with "
-        "msshift_bench.write_run",
+        "binary-input": f"give a run in one of the formats {', '.join(RUN_FORMATS)}, compressed "
+        "with gzip, bzip2, xz or zstd if at all; load lz4 or a pickle with the tool that wrote it, "
+        "and save it with msshift_bench.write_run",
         "truncated-input": "copy or compress the file again: it is cut off or damaged",
         "changed-while-read": "wait until the file is written, and try again",
         "unreadable-parquet": "write columns query_id, doc_id and score (optionally rank) to the "
         "file",
         "parquet-too-large": "write short ids, and less than a gigabyte at once",
         "not-utf8": "convert the file to UTF-8",
-        "field-count": "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
-        "(MS MARCO) on every line, with no white space inside a field; load other columns, such as "
-        "ColBERT's four, and save them with msshift_bench.write_run",
+        "field-count": f"write all lines in one format: {_COLUMNS}, with no white space inside a "
+        "field; save other columns with msshift_bench.write_run",
+        "format-ambiguous": "name the format: --run-format msmarco if the numbers are ranks, "
+        "--run-format three-scores if they are scores",
+        "format-contradicted": "write all lines in one format, or name it with --run-format",
+        "not-json": "write the file again: its JSON is cut off or damaged",
+        "json-too-large": "write the run as Parquet or in columns of text",
+        "wrong-nesting": f"nest the values as one of the formats: {_NESTED}",
+        "duplicate-key": "keep one value per key: other readers of JSON keep the last one only",
+        "several-runs": "keep one run in the file, or score the file with msshift score, which "
+        "scores each of its runs; in Python msshift_bench.runs.run_sources opens each",
         "id-invalid": "give ids as strings of 1 to 1,048,576 bytes, or as integers",
         "score-not-number": "write scores as decimal numbers such as 12.75 or 1e-3",
         "score-nan": "find out why the model gave NaN, and retrieve again",
         "score-infinite": "write scores that fit 32-bit floats",
-        "rank-not-integer": "write ranks as whole numbers from 1, and no header; a run with scores "
-        "needs TREC's six columns",
+        "rank-not-integer": "write ranks as whole numbers from 1, and no header",
         "duplicate-document": "keep one line per document in a query's ranking",
         **WARNINGS,
     }
 )
 """Every code of a finding about a run -> how to put it right; those of `WARNINGS` are no errors.
 Codes are stable: none is ever reworded or reused."""
-
-
-def place_of(file: int, line: int) -> int:
-    """Encode a line of the run's `file`-th file as one integer that sorts in reading order."""
-    return file << _LINE_BITS | line
 
 
 class RunFindings:
@@ -96,14 +101,18 @@ class RunFindings:
         is_warning = code in WARNINGS and code not in self._escalated and not self._strict
         return "warning" if is_warning else "error"
 
-    def add(self, code: str, place: int, message: str) -> None:
+    def add(self, code: str, place: int, message: str, *, once: bool = False) -> None:
         """Count one finding, and keep it if it is among the first of its code.
 
         Args:
             code: one of `CODES`.
-            place: where, as `place_of` encodes it.
+            place: where, as `lines.place_of` encodes it.
             message: one sentence: what was found and what was expected.
+            once: do nothing if the file has a finding of this code.
         """
+        files = {known >> LINE_BITS for known, _ in self._first.get(code, ()) if once}
+        if place >> LINE_BITS in files:
+            return
         self.add_many(code, (place,), (message,))
 
     def add_many(
@@ -136,8 +145,8 @@ class RunFindings:
             Finding(
                 code=code,
                 message=message,
-                source=self.sources[place >> _LINE_BITS],
-                line=place & ((1 << _LINE_BITS) - 1),
+                source=self.sources[place >> LINE_BITS],
+                line=place & ((1 << LINE_BITS) - 1),
                 fix=CODES[code],
                 severity=severity,
             )

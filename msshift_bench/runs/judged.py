@@ -6,10 +6,10 @@ Of the judgements of a test set, `Judgements` makes the columns that runs are ju
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -24,24 +24,24 @@ from msshift_bench.errors import (
     CollectionError,
     Finding,
     FindingLog,
-    UnknownNameError,
     UsageError,
+    check_name,
     quoted,
 )
-from msshift_bench.plumbing import MAX_RELEVANCE, judged_once, qrels_rows
+from msshift_bench.plumbing import MAX_RANK, MAX_RELEVANCE, judged_once, qrels_rows
 from msshift_bench.records import Qrel
-from msshift_bench.runs.lines import hashes_of, id_column
+from msshift_bench.runs.lines import Lines, hashes_of, id_column
 from msshift_bench.runs.sources import is_table, table_rows
 
 
-class RelevantDocuments(NamedTuple):
-    """The relevant documents of a test set, query by query, as columns.
+class QueryDocuments(NamedTuple):
+    """Some documents of each query of a test set, the relevant or the excluded ones, as columns.
 
     Attributes:
         query: the position of the query, shape ``[documents]``.
         doc: the document's id in UTF-8.
         hash: hashes of the ids, shape ``[documents]``.
-        gain: the document's relevance, at least 1, shape ``[documents]``.
+        gain: the document's relevance, at least 1, or 0 if excluded, shape ``[documents]``.
         starts: where the documents of each query begin, shape ``[queries]``.
         counts: how many each query has, shape ``[queries]``.
     """
@@ -70,6 +70,7 @@ class Judgements:
             set; measures that read them are then refused.
         elsewhere: ids of queries that a run may hold as well, although they do not count here:
             those of the shift's other test sets.
+        excluded: query id -> doc ids that a run may hold and that are removed from it.
 
     Attributes:
         query_ids: the ids of the queries, in the order of every per-query array.
@@ -77,6 +78,7 @@ class Judgements:
         judged: the argument.
         relevant_only: the argument.
         elsewhere: the argument.
+        excluded: the excluded documents; `None` without any.
     """
 
     def __init__(
@@ -85,12 +87,15 @@ class Judgements:
         *,
         relevant_only: bool = False,
         elsewhere: Iterable[str] = (),
+        excluded: Mapping[str, Iterable[str]] = MappingProxyType({}),
     ) -> None:
         self.relevant_only = relevant_only
         self.elsewhere = frozenset(elsewhere)
         self.judged = judged
         self.query_ids = tuple(judged)
         self.index = {query: position for position, query in enumerate(judged)}
+        by_query = (dict.fromkeys(excluded.get(query, ()), 0) for query in judged)
+        self.excluded = _columns_of(by_query) if excluded else None
 
     @classmethod
     def from_qrels(cls, qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]]) -> Judgements:
@@ -138,9 +143,8 @@ class Judgements:
                 or not -MAX_RELEVANCE <= grade <= MAX_RELEVANCE
                 or grade != int(grade)
             ):
-                code = "relevance-not-integer"
                 problem = f"relevance {quoted(grade)} is not a whole number of at most "
-                problem += f"{MAX_RELEVANCE}"
+                code, problem = "relevance-not-integer", f"{problem}{MAX_RELEVANCE}"
             elif relevance.setdefault(query, {}).setdefault(doc, int(grade)) != grade:
                 code, problem = "duplicate-judgement", "judged twice, differently"
             else:
@@ -154,21 +158,12 @@ class Judgements:
         return len(self.query_ids)
 
     @cached_property
-    def relevant(self) -> RelevantDocuments:
-        """The relevant documents.
-
-        Runs are judged in bytes, because that is how `trec_eval` compares ids.
-        """
-        relevant = [
-            [(doc.encode(), grade) for doc, grade in grades.items() if grade >= 1]
+    def relevant(self) -> QueryDocuments:
+        """The relevant documents."""
+        return _columns_of(
+            {doc: grade for doc, grade in grades.items() if grade >= 1}
             for grades in self.judged.values()
-        ]
-        counts = np.array([len(docs) for docs in relevant], np.int64)
-        ids = id_column([doc for docs in relevant for doc, _ in docs])
-        gains = np.array([grade for docs in relevant for _, grade in docs], np.int64)
-        queries = np.repeat(np.arange(len(counts)), counts)
-        starts = np.cumsum(counts) - counts
-        return RelevantDocuments(queries, ids, hashes_of(ids), gains, starts, counts)
+        )
 
     @cached_property
     def ideal(self) -> tuple[Ints, Ints, Floats]:
@@ -181,6 +176,19 @@ class Judgements:
         queries, gains = self.relevant.query, self.relevant.gain
         ranks = np.arange(len(queries)) - self.relevant.starts[queries] + 1
         return queries, ranks, gains[np.lexsort((-gains, queries))].astype(np.float64)
+
+
+def _columns_of(gains: Iterable[Mapping[str, int]]) -> QueryDocuments:
+    """Return the columns of each query's documents, doc id -> gain.
+
+    Runs are judged in bytes, because that is how `trec_eval` compares ids.
+    """
+    by_query = [[(doc.encode(), gain) for doc, gain in of_query.items()] for of_query in gains]
+    counts = np.array([len(docs) for docs in by_query], np.int64)
+    ids = id_column([doc for docs in by_query for doc, _ in docs])
+    values = np.array([gain for docs in by_query for _, gain in docs], np.int64)
+    queries = np.repeat(np.arange(len(counts)), counts)
+    return QueryDocuments(queries, ids, hashes_of(ids), values, np.cumsum(counts) - counts, counts)
 
 
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
@@ -214,10 +222,6 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     return qrels
 
 
-RankedDoc = tuple[str, float, int]
-QueryRanking = tuple[str, list[RankedDoc]]
-"""One query of a run: its id, and each document's id, 32-bit score and rank (0: none)."""
-
 TIE_POLICIES: Mapping[str, str] = MappingProxyType(
     {
         "trec": "by score, equal scores by doc_id, both descending, as trec_eval does",
@@ -236,9 +240,7 @@ def check_tie_policy(name: str) -> str:
     Raises:
         UnknownNameError: if it is not.
     """
-    if name not in TIE_POLICIES:
-        raise UnknownNameError("tie policy", name, TIE_POLICIES)
-    return name
+    return check_name("tie policy", name, TIE_POLICIES)
 
 
 class Hits(NamedTuple):
@@ -282,6 +284,66 @@ class Placement(NamedTuple):
     before: Ints
 
 
+FIRST_PLACES = 10
+"""Places of each ranking that `RankingDigests` hold."""
+
+DIGESTS = np.dtype(
+    [
+        ("ranking", "u8"),
+        ("lines", "u4"),
+        ("ties", "u4"),
+        ("docs", "u4", FIRST_PLACES),
+        ("levels", "u1", FIRST_PLACES),
+    ]
+)
+"""Columns of `RankingDigests`: digest of the ranking, number of documents, number of documents that
+have the score of the one before, hashes of the first documents, and number of higher scores above
+each of them."""
+
+
+class RankingDigests(NamedTuple):
+    """Digests of a run's rankings, which find runs that differ only by ties.
+
+    Attributes:
+        totals: of all queries, modulo 2**64: number of documents, number of documents that have the
+            score of the one before, digest of the queries with their sets of documents, and digest
+            of the queries with their rankings; shape ``[4]``.
+        queries: a row of `DIGESTS` for each query of the test set.
+    """
+
+    totals: NDArray[np.uint64]
+    queries: NDArray[Any]
+
+    def equal_but_for_ties(self, other: RankingDigests) -> bool:
+        """Whether runs of the same passages order no two differently, and few are tied.
+
+        The order is known in the first places, and of complete rankings without ties.
+        """
+        tied = 2 * max(self.totals[1], other.totals[1])
+        if self.totals[2] != other.totals[2] or tied >= self.totals[0]:
+            return False
+        first, second = self.queries, other.queries
+        strict = (first["ties"] == 0) & (second["ties"] == 0)
+        if np.any(strict & (first["ranking"] != second["ranking"])):
+            return False
+        same = first["docs"][:, :, None] == second["docs"][:, None, :]
+        levels, others = first["levels"], second["levels"]
+        levels = np.hstack((levels, _levels_of(same.transpose(0, 2, 1), levels)))
+        others = np.hstack((_levels_of(same, others), others))
+        others = np.take_along_axis(others, np.lexsort((others, levels)), 1)
+        return not np.any(others[:, 1:] < others[:, :-1])
+
+
+def _levels_of(same: NDArray[np.bool_], levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the least levels that documents may have in a run, ``[queries, documents]``.
+
+    Args:
+        same: whether a document is one of the run's first ones, ``[queries, documents, places]``.
+        levels: the levels of the run's first documents, ``[queries, places]``.
+    """
+    return np.where(same.any(2), np.take_along_axis(levels, same.argmax(2), 1), levels[:, -1:])
+
+
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """Facts about a run that was read, for reports.
@@ -293,7 +355,7 @@ class RunReport:
         tag: the run tag of the first line; ``""`` where the format has none.
         ranking: digest of its queries, each with its document ids in the order of their scores:
             another tag, file or scale of scores leaves it as it is.
-        lines: lines read, blank lines at the end not counted.
+        lines: lines read, without blank lines at the end and excluded documents.
         queries: queries in the run.
         extra_queries: queries in the run that do not count in the test set.
         warnings: the first `MAX_FINDINGS` of each code, in reading order.
@@ -321,9 +383,13 @@ class JudgedRun:
         hits: the relevant documents it retrieved.
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
         report: what was read.
-        reread: returns the queries of the run, read again once; `None` where the source cannot be
-            read twice.
+        digests: digests of its rankings.
+        depth: number of documents of each ranking that are kept.
+        kept: lines of the test set's queries, best first, down to `depth` and the ties there.
         unknown_queries: the UTF-8 ids of the first queries read that are not in the test set.
+        sample: the UTF-8 ids of the first documents read, if no relevant one was retrieved.
+        emptied: positions of the queries of which the run holds excluded documents only.
+        own_first: number of queries with the document of their own id first, which is not relevant.
     """
 
     judgements: Judgements
@@ -331,13 +397,20 @@ class JudgedRun:
     hits: Hits
     retrieved: Ints
     report: RunReport
-    reread: Callable[[], Sequence[QueryRanking]] | None = None
+    digests: RankingDigests
+    depth: int = 0
+    kept: Sequence[Lines] = ()
     unknown_queries: Sequence[bytes] = ()
+    sample: Sequence[pa.BinaryArray] = ()
+    emptied: Sequence[int] = ()
+    own_first: int = 0
 
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Mask of the test set's queries that the run lacks, shape ``[queries]``."""
-        return np.equal(self.retrieved, 0)
+        missing = np.equal(self.retrieved, 0)
+        missing[list(self.emptied)] = False
+        return missing
 
     @cached_property
     def placement(self) -> Placement:
@@ -370,12 +443,12 @@ class JudgedRun:
         return replace(self, tie_policy=order, hits=sorted_hits._replace(rank=rank))
 
     def rankings(
-        self, depth: int | None = None, *, tied_only: bool = False
+        self, depth: int = MAX_RANK, *, tied_only: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Read the run again, for measures that need more of it than the hits.
+        """Return the rankings, for measures that need more of the run than the hits.
 
         Args:
-            depth: how many documents of each ranking; `None` for all.
+            depth: number of documents of each ranking, at most those kept.
             tied_only: only queries with a tie that touches a relevant document: all that
                 `with_ties` may have changed.
 
@@ -384,31 +457,30 @@ class JudgedRun:
             the tie policy.
 
         Raises:
-            UsageError: if the policy gives no order, or the source cannot be read twice.
+            UsageError: if the policy gives no order, or fewer documents were kept.
         """
         if self.tie_policy == "expected":
             raise UsageError("under the tie policy 'expected' only native measures can be computed")
-        if self.reread is None:
+        if depth > self.depth:
             raise UsageError(
-                f"{self.report.name} cannot be read twice, which measures that ir_measures "
-                "computes need: write the run to a file first"
+                f"this measure needs the first {depth} documents of each ranking, and "
+                f"{self.depth} were kept: pass its depth to judge_run"
             )
         tied = set(self.hits.query[self.hits.tied > 1].tolist())
-        for query, lines in self.reread():
-            position = self.judgements.index.get(query)
-            if position is not None and (position in tied or not tied_only):
-                yield query, [doc for doc, _, _ in self._in_order(query, lines)[:depth]]
+        for query, docs, scores in chain.from_iterable(lines.rankings() for lines in self.kept):
+            if not tied_only or self.judgements.index[query] in tied:
+                yield query, self._in_order(query, docs, scores)[:depth]
 
-    def _in_order(self, query: str, lines: list[RankedDoc]) -> list[RankedDoc]:
-        if self.tie_policy == "rank":
-            return sorted(lines, key=itemgetter(2))
-        if len({score for _, score, _ in lines}) < len(lines):
-            lines = sorted(lines, reverse=self.tie_policy != "doc-id-ascending")
-            if self.tie_policy in ("best", "worst"):
-                grades = self.judgements.judged[query]
-                sign = -1 if self.tie_policy == "best" else 1
-                lines.sort(key=lambda line: sign * max(grades.get(line[0], 0), 0))
-        return sorted(lines, key=itemgetter(1), reverse=True)
+    def _in_order(self, query: str, docs: list[str], scores: list[float]) -> list[str]:
+        if self.tie_policy == "rank" or len(set(scores)) == len(scores):
+            return docs
+        grades = self.judgements.judged[query]
+        sign = {"best": -1, "worst": 1}.get(self.tie_policy, 0)
+        ranked = sorted(
+            zip(docs, scores, strict=True), reverse=self.tie_policy != "doc-id-ascending"
+        )
+        ranked.sort(key=lambda pair: (-pair[1], sign * max(grades.get(pair[0], 0), 0)))
+        return [doc for doc, _ in ranked]
 
 
 def _groups(*keys: Ints) -> tuple[Ints, Ints]:

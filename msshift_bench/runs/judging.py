@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow.compute import call_function
 
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
+from msshift_bench.libraries import compute as pc
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.judged import Hits, JudgedRun, Judgements, QueryRanking, RunReport
+from msshift_bench.runs.judged import (
+    DIGESTS,
+    FIRST_PLACES,
+    Hits,
+    JudgedRun,
+    Judgements,
+    QueryDocuments,
+    RankingDigests,
+    RunReport,
+)
 from msshift_bench.runs.lines import (
     ODD_IDS,
     Lines,
     SortedKeys,
-    digest_of_rankings,
+    digests_of_rankings,
+    flags,
     id_column,
     odd_rows,
     take,
@@ -25,6 +37,9 @@ from msshift_bench.runs.lines import (
 
 _MOST_EXTRA = 10_000
 """Most ids of queries outside the test set to keep, for a message that says whose they are."""
+
+_MOST_SAMPLED = 1_000_000
+"""Number of documents of a run without a relevant one, from which on no more ids are kept."""
 
 
 class QueriesInterleavedError(Exception):
@@ -36,13 +51,17 @@ QueryLines = tuple[Lines, Ints]
 
 
 def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Cut lines anew, so that no query lies in two neighbouring parts."""
+    """Cut lines again, so that no query is in two neighbouring parts."""
     held: list[Lines] = []  # from the first line of a query on
     for part in parts:
         if not len(part.scores):
             continue
+        if held and held[-1].queries[-1] != part.queries[0]:
+            lines = Lines.joined(held)
+            yield lines, lines.starts()
+            held = []
         held.append(part)
-        if held[0].queries[0] != part.queries[-1]:
+        if len(held) > 1 and part.queries[0] != part.queries[-1]:
             lines = Lines.joined(held)
             starts = lines.starts()
             last = int(starts[-1])
@@ -74,18 +93,24 @@ class JudgedQueries(NamedTuple):
     Attributes:
         queries: their ids in UTF-8.
         positions: their positions in the test set; -1 for those that are not in it.
-        counts: how many lines each has.
         hits: rows of `Hits`, shape ``[hits, 5]``.
         odd: what is odd about them.
-        digest: that of their rankings, see `digest_of_rankings`.
+        docs: the ids of their documents in UTF-8.
+        digests: digests of their rankings, with rows for the queries of the test set.
+        kept: lines to keep, best first; `None` if none are kept.
+        emptied: ids of further queries, of which the run holds excluded documents only.
+        own_first: number of queries with the document of their own id first, which is not relevant.
     """
 
     queries: list[bytes]
     positions: Ints
-    counts: Ints
     hits: Ints
     odd: list[Oddity]
-    digest: int
+    docs: pa.BinaryArray
+    digests: RankingDigests
+    kept: Lines | None
+    emptied: Sequence[bytes] = ()
+    own_first: int = 0
 
 
 class _Queries:
@@ -116,7 +141,7 @@ class _Queries:
 
     def first_of_each(self, rows: Ints) -> Ints:
         """The first row, among some in ascending order, of each query that has one."""
-        return rows[np.unique(self.owner[rows], return_index=True)[1]]
+        return rows if not len(rows) else rows[np.unique(self.owner[rows], return_index=True)[1]]
 
     def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
         """Describe odd rows.
@@ -144,32 +169,37 @@ class RunJudge:
         judgements: the test set; `None` checks the run without one.
         tie_policy: one of `TIE_POLICIES`.
         findings: where findings go.
+        depth: number of documents of each ranking to keep.
     """
 
     def __init__(
-        self, judgements: Judgements | None, tie_policy: str, findings: RunFindings
+        self, judgements: Judgements | None, tie_policy: str, findings: RunFindings, depth: int = 0
     ) -> None:
         self.findings = findings
         self.queries = 0
-        self.lines = 0
         self.extra_queries = 0
-        self.digest = 0
         self._checks_queries = judgements is not None
         self._judgements = Judgements({}) if judgements is None else judgements
         self._tie_policy = tie_policy
+        self._depth = depth
         self._seen: set[bytes] = set()
         self._extra: list[bytes] = []
         self._hits: list[Ints] = []
-        self._retrieved = np.zeros(len(self._judgements), np.int64)
-        odd = odd_rows(self._judgements.relevant.doc)
-        self._odd_doc_codes = [code for code, rows in odd.items() if not len(rows)]
+        self._docs: list[pa.BinaryArray] = []
+        self._kept: list[Lines] = []
+        self._emptied: list[int] = []
+        self._own_first = 0
+        self._digests = RankingDigests(
+            np.zeros(4, np.uint64), np.zeros(len(self._judgements), DIGESTS)
+        )
+        self._odd_doc_codes = [
+            code for code, rows in odd_rows(self._judgements.relevant.doc).items() if not len(rows)
+        ]
 
     def judge(self, query_lines: QueryLines) -> JudgedQueries:
         """Judge the lines of whole queries; several threads may do so at once."""
         queries = _Queries(*query_lines)
-        texts = [query.decode(errors="surrogateescape") for query in queries.ids]
-        index = self._judgements.index
-        positions = np.array([index.get(text, -1) for text in texts], np.int64)
+        texts, positions = self._positions_of(queries)
         odd = [
             *self._odd_queries(queries, positions, texts),
             *_odd_ranks(queries),
@@ -180,17 +210,97 @@ class RunJudge:
             by_score = by_score.take(np.lexsort((-by_score.scores, queries.owner)))
         keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
+        emptied: Sequence[bytes] = ()
+        if (excluded := self._judgements.excluded) is not None:
+            rows, *_ = _find(excluded, positions, keys)
+            by_score, of_all = _without(by_score, rows, queries.owner), queries.ids
+            queries = _Queries(by_score, by_score.starts()[: len(by_score.scores)])
+            emptied = list(dict.fromkeys(of_all).keys() - queries.ids)
+            keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
+            _, positions = self._positions_of(queries)
         is_new = queries.begins.copy()  # whether a line is the first of its score in its query
         is_new[1:] |= by_score.scores[1:] != by_score.scores[:-1]
         hits = self._find_hits(by_score, queries.starts, positions, keys, is_new)
-        places = by_score.ranks
-        if self._tie_policy != "rank":
+        own_first = self._count_own_first(queries, by_score, positions)
+        known = np.flatnonzero(positions >= 0)
+        return JudgedQueries(
+            queries.ids,
+            positions,
+            hits,
+            odd,
+            by_score.docs,
             # With 32 bits, whose sums numpy makes many times faster.
-            ties = np.cumsum(is_new, dtype=np.int32)
-            places = ties - ties[queries.starts][queries.owner]
-        assert places is not None
-        digest = digest_of_rankings(queries.id_column, queries.starts, keys.hashes, places)
-        return JudgedQueries(queries.ids, positions, queries.counts, hits, odd, digest)
+            self._digests_of(
+                queries, by_score, known, keys.hashes, np.cumsum(is_new, dtype=np.int32)
+            ),
+            self._keep(queries, by_score, positions >= 0) if self._depth else None,
+            emptied,
+            own_first,
+        )
+
+    def _positions_of(self, queries: _Queries) -> tuple[list[str], Ints]:
+        """Return the ids of queries as texts, and their positions in the test set."""
+        texts = [query.decode(errors="surrogateescape") for query in queries.ids]
+        index = self._judgements.index
+        return texts, np.array([index.get(text, -1) for text in texts], np.int64)
+
+    def _count_own_first(self, queries: _Queries, by_score: Lines, positions: Ints) -> int:
+        """Count the queries with the document of their own id first, which is not relevant.
+
+        Where it is relevant, equal ids are how the data set numbers queries and their answers.
+        """
+        first = take(by_score.docs, queries.starts)
+        is_own = flags(call_function("equal", [first, queries.id_column])) & (positions >= 0)
+        names = (queries.ids[row].decode() for row in np.flatnonzero(is_own).tolist())
+        return sum(self._judgements.judged[name].get(name, 0) < 1 for name in names)
+
+    def _digests_of(
+        self,
+        queries: _Queries,
+        by_score: Lines,
+        known: Ints,
+        hashes: NDArray[np.uint64],
+        levels: NDArray[np.int32],
+    ) -> RankingDigests:
+        """Return the digests of rankings, with rows for the queries that are `known`.
+
+        Args:
+            queries: the queries.
+            by_score: their lines, scores never rising within a query.
+            known: those that are in the test set.
+            hashes: hashes of the lines' documents.
+            levels: number of different scores from the first line on.
+        """
+        starts, counts = queries.starts, queries.counts
+        base = levels[starts]
+        ties = counts - 1 - levels[starts + counts - 1] + base
+        ranks = by_score.ranks if self._tie_policy == "rank" else None
+        places = (levels, base) if ranks is None else (ranks, np.zeros_like(starts))
+        rankings, sets = digests_of_rankings(queries.id_column, starts, hashes, *places)
+        rows = np.zeros(len(known), DIGESTS)
+        beyond = np.arange(FIRST_PLACES) >= counts[known, None]
+        first = np.where(beyond, 0, starts[known, None] + np.arange(FIRST_PLACES))
+        rows["ranking"], rows["lines"], rows["ties"], rows["docs"], rows["levels"] = (
+            rankings[known],
+            counts[known],
+            ties[known],
+            np.where(beyond, 0, hashes[first] >> np.uint64(32)),
+            np.where(beyond, FIRST_PLACES, levels[first] - base[known, None]),
+        )
+        return RankingDigests(
+            np.array([len(levels), ties.sum(), sets.sum(), rankings.sum()], np.uint64), rows
+        )
+
+    def _keep(self, queries: _Queries, by_score: Lines, known: NDArray[np.bool_]) -> Lines:
+        """Return the lines of known queries, best first, down to the depth and its ties."""
+        last = (queries.starts + np.minimum(queries.counts, self._depth) - 1)[queries.owner]
+        inside = by_score.scores >= by_score.scores[last]
+        if self._tie_policy == "rank" and by_score.ranks is not None:
+            by_score = by_score.take(np.lexsort((by_score.ranks, queries.owner)))
+            inside = np.arange(len(last)) <= last
+        return by_score.take(np.flatnonzero(inside & known[queries.owner]))._replace(
+            ranks=None, places=np.zeros(0, np.int64)
+        )
 
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
@@ -227,15 +337,8 @@ class RunJudge:
             keys: those of the lines' documents.
             is_new: whether a line is the first of its score in its query, ``[lines]``.
         """
-        known = np.flatnonzero(positions >= 0)
         relevant = self._judgements.relevant
-        counts = relevant.counts[positions[known]]
-        owner = np.repeat(known, counts)
-        firsts = relevant.starts[positions[known]] - (np.cumsum(counts) - counts)
-        wanted = np.repeat(firsts, counts) + np.arange(len(owner))
-        rows = keys.find(take(relevant.doc, wanted), relevant.hash[wanted], owner)
-        retrieved = rows >= 0
-        rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
+        rows, owner, wanted = _find(relevant, positions, keys)
         bounds = np.append(np.flatnonzero(is_new), len(lines.scores))
         after = np.searchsorted(bounds, rows, side="right")
         begin, end = bounds[after - 1], bounds[after]
@@ -251,8 +354,7 @@ class RunJudge:
             peers = lines.docs[begin[hit] : end[hit]].to_pylist()
             before = sum(peer < doc if ascending else peer > doc for peer in peers)
             rank[hit] = above[hit] + 1 + before
-        gain = relevant.gain[wanted]
-        return np.stack((relevant.query[wanted], gain, rank, above, tied), axis=1)
+        return np.stack((relevant.query[wanted], relevant.gain[wanted], rank, above, tied), axis=1)
 
     def add(self, judged: JudgedQueries) -> None:
         """Add queries that were judged.
@@ -260,39 +362,42 @@ class RunJudge:
         Raises:
             QueriesInterleavedError: if one of them was added before.
         """
-        self.queries += len(judged.queries)
-        self._seen.update(judged.queries)
+        self.queries += len(judged.queries) + len(judged.emptied)
+        self._seen.update(judged.queries, judged.emptied)
         if len(self._seen) < self.queries:
             raise QueriesInterleavedError
-        self.lines += int(judged.counts.sum())
-        self.digest += judged.digest
-        self._hits.append(judged.hits)
-        known = np.flatnonzero(judged.positions >= 0)
-        positions = judged.positions[known]
-        self._retrieved[positions] = judged.counts[known]
+        positions = judged.positions[judged.positions >= 0]
+        self._digests.totals[:] += judged.digests.totals
+        self._digests.queries[positions] = judged.digests.queries
+        if judged.kept is not None:
+            self._kept.append(judged.kept)
+        if len(judged.hits):
+            self._hits.append(judged.hits)
+            self._docs.clear()
+        elif not self._hits and self._checks_queries and sum(map(len, self._docs)) < _MOST_SAMPLED:
+            self._docs.append(judged.docs)
         for oddity in judged.odd:
             self.findings.add_many(*oddity)
+        self._own_first += judged.own_first
+        self._emptied += [self._judgements.index[query.decode()] for query in judged.emptied]
         extra = [judged.queries[row] for row in np.flatnonzero(judged.positions < 0).tolist()]
         self.extra_queries += len(extra)
         self._extra += extra[: _MOST_EXTRA - len(self._extra)]
 
-    def finish(
-        self, tag: str, digest: str, reread: Callable[[], Sequence[QueryRanking]] | None
-    ) -> JudgedRun:
+    def finish(self, tag: str, digest: str) -> JudgedRun:
         """Return everything judged so far as columns, with what else is known of the run.
 
         Args:
             tag: the run tag.
             digest: that of its files.
-            reread: see `JudgedRun`.
         """
         columns = np.concatenate([np.empty((0, len(Hits._fields)), np.int64), *self._hits]).T
         report = RunReport(
             name=", ".join(self.findings.sources),
             digest=digest,
             tag=tag,
-            ranking=f"{self.digest % (1 << 64):016x}",
-            lines=self.lines,
+            ranking=f"{int(self._digests.totals[3]):016x}",
+            lines=int(self._digests.totals[0]),
             queries=self.queries,
             extra_queries=self.extra_queries,
             warnings=self.findings.kept("warning"),
@@ -302,11 +407,54 @@ class RunJudge:
             self._judgements,
             self._tie_policy,
             Hits(*columns),
-            self._retrieved,
+            self._digests.queries["lines"].astype(np.int64),
             report,
-            reread,
-            tuple(self._extra),
+            self._digests,
+            self._depth,
+            self._kept,
+            self._extra,
+            self._docs,
+            self._emptied,
+            self._own_first,
         )
+
+
+def _find(documents: QueryDocuments, positions: Ints, keys: SortedKeys) -> tuple[Ints, Ints, Ints]:
+    """Find the lines of some documents of a test set's queries.
+
+    Args:
+        documents: the documents.
+        positions: the positions of the queries in the test set; -1 for others.
+        keys: those of the lines' documents.
+
+    Returns:
+        Of each document that is found its line, its query, and its row in `documents`.
+    """
+    known = np.flatnonzero(positions >= 0)
+    counts = documents.counts[positions[known]]
+    owner = np.repeat(known, counts)
+    firsts = documents.starts[positions[known]] - (np.cumsum(counts) - counts)
+    wanted = np.repeat(firsts, counts) + np.arange(len(owner))
+    rows = keys.find(take(documents.doc, wanted), documents.hash[wanted], owner)
+    found = rows >= 0
+    return rows[found], owner[found], wanted[found]
+
+
+def _without(lines: Lines, rows: Ints, owner: Ints) -> Lines:
+    """Return lines without some rows, the ranks behind them moved up.
+
+    Args:
+        lines: lines of whole queries.
+        rows: the rows to leave out.
+        owner: the query that each line belongs to, ascending, ``[lines]``.
+    """
+    if lines.ranks is not None:
+        ranks = lines.ranks.copy()
+        for row in rows.tolist():
+            of_query = slice(*np.searchsorted(owner, (owner[row], owner[row] + 1)))
+            ranks[of_query] -= lines.ranks[of_query] > lines.ranks[row]
+        lines = lines._replace(ranks=ranks)
+    return lines.take(np.delete(np.arange(len(owner)), rows))
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:
@@ -325,9 +473,12 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
             if doc in seen:
                 repeats[row] = quoted(doc)
             seen.add(doc)
-    text = "document {1} stands twice in the ranking of {0}"
-    rows = np.array(list(repeats), np.int64)
-    yield queries.odd("duplicate-document", rows, text, list(repeats.values()))
+    yield queries.odd(
+        "duplicate-document",
+        np.array(list(repeats), np.int64),
+        "document {1} stands twice in the ranking of {0}",
+        list(repeats.values()),
+    )
 
 
 def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
@@ -335,8 +486,7 @@ def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
     for code, odd in odd_rows(queries.lines.docs, codes).items():
         rows = queries.first_of_each(odd)
         docs = [quoted(queries.lines.docs[row].as_py()) for row in rows.tolist()]
-        text = f"document id {{1}} looks like {ODD_IDS[code][1]}"
-        yield queries.odd(code, rows, text, docs)
+        yield queries.odd(code, rows, f"document id {{1}} looks like {ODD_IDS[code][1]}", docs)
 
 
 def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
@@ -344,10 +494,9 @@ def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
     ranks, begins, owner = queries.lines.ranks, queries.begins, queries.owner
     if ranks is None:
         return
-    steps = np.ones(len(ranks), np.int64)
-    steps[1:] = ranks[1:] - ranks[:-1]
-    odd_lines = np.where(begins, ranks != 1, steps != 1) | queries.rises
-    if not odd_lines.any():
+    steps = np.diff(ranks, prepend=ranks[:1])
+    odd_lines = ((steps != 1) & ~begins) | queries.rises
+    if not (odd_lines.any() or np.any(ranks[queries.starts] != 1)):
         return
     # Rows in the order of their ranks, a query after the other. What is computed for the rows in
     # that order has names that say so.
@@ -378,9 +527,8 @@ def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
     # one running minimum serves all queries.
     _, levels = np.unique(queries.lines.scores, return_inverse=True)
     levels = levels[by_rank] - owner * (len(ranks) + 1)
-    lowest_so_far = np.minimum.accumulate(levels)
     better = np.maximum.accumulate(np.where(is_new, np.arange(len(owner)), 0)) - 1
-    disagrees = (better >= start) & (levels > lowest_so_far[better])
+    disagrees = (better >= start) & (levels > np.minimum.accumulate(levels)[better])
     wrong = queries.first_of_each(np.flatnonzero(disagrees))
     text = "query {}: the document at rank {} has a higher score than one ranked better"
     yield queries.odd("rank-score-disagree", by_rank[wrong], text, in_order[wrong])

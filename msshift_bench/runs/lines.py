@@ -7,21 +7,22 @@ can read, they agree.
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
+from pyarrow.compute import call_function
 
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import quoted
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, decimal_number, rank_number, slices
-from msshift_bench.runs.findings import RunFindings
 
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
@@ -47,13 +48,15 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.u
 def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
     """Make a column of ids; `pa.array` first imports pandas, to see whether they are its own."""
     offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
-    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
+    return pa.Array.from_buffers(
+        pa.binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
+    )
 
 
 def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
-    """Return some rows of a column; Arrow's own method first checks whether `rows` is pandas'."""
-    return column.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
+    """Return some rows of a column."""
+    indices = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+    return call_function("take", [column, indices])
 
 
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
@@ -70,6 +73,7 @@ def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, I
     for code in codes:
         pattern, _ = ODD_IDS[code]
         at, sign = (starts, b"0") if code == "id-leading-zeros" else (starts + lengths - 2, b".")
+        at = at if sign in text else at[:0]
         rows = np.flatnonzero(content.take(at, mode="clip") == ord(sign))
         is_odd = [pattern.fullmatch(ids[row].as_py()) is not None for row in rows.tolist()]
         odd[code] = rows[is_odd]
@@ -123,7 +127,7 @@ class SortedKeys:
         self.hashes = hashes_of(ids)
         self._keys = self._cut(self.hashes, owner)
         self._keys |= np.arange(len(owner), dtype=np.uint64)
-        if len(owner) < _FEW_LINES * len(starts):
+        if len(owner) <= _FEW_LINES * len(starts):
             self._keys.sort()
         else:
             for start, end in zip(starts.tolist(), [*starts[1:].tolist(), None], strict=True):
@@ -142,8 +146,8 @@ class SortedKeys:
         """The queries that have two documents of one key: only they may hold one twice."""
         without_rows = self._keys >> self._row_bits
         alike = self._keys[1:][without_rows[1:] == without_rows[:-1]]
-        queries: list[int] = np.unique(alike >> (np.uint64(64) - self._query_bits)).tolist()
-        return queries
+        queries = alike >> (np.uint64(64) - self._query_bits)
+        return list(dict.fromkeys(queries.tolist()))  # np.unique first imports numpy.ma
 
     def find(self, docs: pa.BinaryArray, hashes: NDArray[np.uint64], queries: Ints) -> Ints:
         """Return the row of each document of a query, found by its hash; -1 if there is none."""
@@ -153,7 +157,7 @@ class SortedKeys:
         likely = low_bits >> self._row_bits == 0
         rows = np.where(likely, low_bits.astype(np.int64), -1)
         at = np.flatnonzero(likely)
-        is_same = flags(pc.equal(take(self._ids, rows[at]), take(docs, at)))
+        is_same = flags(call_function("equal", [take(self._ids, rows[at]), take(docs, at)]))
         for index in at[~is_same].tolist():
             alike = self._keys[(self._keys ^ wanted[index]) >> self._row_bits == 0] ^ wanted[index]
             same = [row for row in alike.tolist() if self._ids[row] == docs[index]]
@@ -169,35 +173,59 @@ def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-def digest_of_rankings(
-    queries: pa.BinaryArray, starts: Ints, hashes: NDArray[np.uint64], places: Ints
-) -> int:
-    """Return a number that stands for queries with their rankings.
+def digests_of_rankings(
+    queries: pa.BinaryArray,
+    starts: Ints,
+    hashes: NDArray[np.uint64],
+    places: NDArray[Any],
+    first: NDArray[Any],
+) -> list[NDArray[np.uint64]]:
+    """Return digests of each query with its ranking, and of each query with its set of documents.
 
-    The order of queries does not change it: those of several blocks are added, modulo 2**64.
+    The digest of several queries is the sum of their digests modulo 2**64.
 
     Args:
         queries: the id of each query.
         starts: index of each query's first document, shape ``[queries]``.
         hashes: the documents' hashes, shape ``[documents]``.
         places: the place of each document in its ranking, shape ``[documents]``.
+        first: number from which places count, shape ``[queries]``.
     """
-    placed = hashes * (places + 1).astype(np.uint64)
-    rankings = _scramble(np.add.reduceat(placed, starts) ^ hashes_of(queries))
-    return int(rankings.sum())
+    sets = np.add.reduceat(hashes, starts)
+    # The sums of hash * (place - first + 1), modulo 2**64.
+    placed = np.add.reduceat(hashes * places.astype(np.uint64), starts)
+    placed += sets * (1 - first).astype(np.uint64)
+    of_queries = hashes_of(queries)
+    return [_scramble(part ^ of_queries) for part in (placed, sets)]
 
 
-FORMATS = {
-    "trec": ("query", "Q0", "doc", "rank", "score", "tag"),
-    "msmarco": ("query", "doc", "rank"),
-}
-"""The fields of a line in each text format."""
+LINE_BITS = 40
 
-_TYPES = {"query": pa.binary(), "doc": pa.binary(), "rank": pa.int32(), "score": pa.float64()}
-_BLOCK_BYTES = 2 << 20
+
+def place_of(file: int, line: int) -> int:
+    """Encode a line of the run's `file`-th file as one integer that sorts in reading order."""
+    return file << LINE_BITS | line
+
+
+class Findings(Protocol):
+    """A log of findings, `findings.RunFindings`, as readers use it."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Code -> number of its findings."""
+
+    def add(self, code: str, place: int, message: str, *, once: bool = False) -> None:
+        """Add a finding; with `once` only if its file has none of this code."""
+
+
+_TYPES = {"query_id": pa.binary(), "doc_id": pa.binary(), "rank": pa.int32(), "score": pa.float64()}
+_BLOCK_BYTES = 4 << 20
 _SPACE = 0x20
-_SCANNED_BYTES = 1 << 16
+_SCANNED_BYTES = 1 << 17
 """Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
+
+_DECIMALS = re.compile(rb"(?<=[0-9])\.0+$")
+"""The end of a rank that is written as ``1.0``."""
 
 Numbers = tuple[Sequence[float], Sequence[object]]
 """Values of a column, and the fields that they were read from, for messages."""
@@ -215,7 +243,7 @@ class Lines(NamedTuple):
         docs: UTF-8 ids.
         scores: finite; minus the rank where a format has no scores.
         ranks: at least 0; `None` where there are none.
-        places: where each line stands, as `findings.place_of` encodes it.
+        places: where each line stands, as `place_of` encodes it.
     """
 
     queries: pa.BinaryArray
@@ -226,8 +254,15 @@ class Lines(NamedTuple):
 
     def starts(self) -> Ints:
         """The row that each query begins in; a query that comes back begins anew."""
-        differs = flags(pc.not_equal(self.queries[1:], self.queries[:-1]))
+        differs = flags(call_function("not_equal", [self.queries[1:], self.queries[:-1]]))
         return np.concatenate((np.zeros(1, np.int64), np.flatnonzero(differs) + 1))
+
+    def rankings(self) -> Iterator[tuple[str, list[str], list[float]]]:
+        """Yield each query with its documents and their scores, as Python values."""
+        starts = self.starts().tolist() if len(self.scores) else []
+        for start, end in zip(starts, [*starts[1:], None], strict=False):
+            docs: list[str] = self.docs[start:end].cast(pa.string()).to_pylist()
+            yield self.queries[start].as_py().decode(), docs, self.scores[start:end].tolist()
 
     def cut(self, rows: slice) -> Lines:
         """Some neighbouring lines."""
@@ -252,6 +287,8 @@ class Lines(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
         """All lines of one or more parts, in order; without ranks, if a part has none."""
+        if len(parts) == 1:
+            return parts[0]
         queries, docs, scores, ranks, places = zip(*parts, strict=True)
         return cls(
             pa.concat_arrays(queries),
@@ -267,11 +304,23 @@ def _numbers(column: pa.Array, dtype: type) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column))
 
 
+def read_ahead(stream: BinaryIO) -> tuple[BinaryIO, bytes]:
+    """Return a stream of the same bytes, and its first block of complete lines, not yet read.
+
+    The block has no byte order mark.
+    """
+    buffered = io.BufferedReader(cast("io.RawIOBase", stream), _BLOCK_BYTES)
+    head = buffered.peek()
+    if len(head) == _BLOCK_BYTES:
+        head = head[: head.rfind(b"\n") + 1] or head
+    return cast("BinaryIO", buffered), head.removeprefix(UTF8_BOM)
+
+
 def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Cut a text into blocks of whole lines.
 
     A byte order mark and blank lines at the end are left out; a missing last newline is added. A
-    block with a NUL byte, or that ends within a line of more than a mebibyte, is the last one.
+    block that ends within a line of more than a mebibyte is the last one.
 
     Args:
         stream: the decompressed run, from its beginning.
@@ -280,7 +329,7 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
     chunk = stream.read(_BLOCK_BYTES).removeprefix(UTF8_BOM) or stream.read(_BLOCK_BYTES)
     while chunk:
         end = chunk.rfind(b"\n") + 1
-        if b"\0" in chunk or len(chunk) - end + (0 if end else len(tail)) > MAX_LINE_BYTES:
+        if len(chunk) - end + (0 if end else len(tail)) > MAX_LINE_BYTES:
             yield from filter(None, (block, tail + chunk))
             return
         if not end:
@@ -289,6 +338,7 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
             if block and not chunk.isspace():
                 yield block
                 block = b""
+            end = _last_query(chunk, end) or end
             block = b"".join((block, tail, memoryview(chunk)[:end]))
             tail = chunk[end:]
         chunk = stream.read(_BLOCK_BYTES)
@@ -296,24 +346,38 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
         yield last + b"\n"
 
 
-def parse_fast(text: bytes, run_format: str) -> Lines | None:
+def _last_query(text: bytes, end: int) -> int:
+    """Return where the lines of the last query begin, if queries are not interleaved.
+
+    A block that holds complete queries need not be joined with the next one.
+    """
+    last = text.rfind(b"\n", 0, end - 1) + 1
+    field = text[last:end].replace(b"\t", b" ").partition(b" ")[0]
+    begin = text[last : last + len(field) + 1]
+    return bisect_left(
+        range(last), True, key=lambda at: text.startswith(begin, text.rfind(b"\n", 0, at) + 1)
+    )
+
+
+def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
     """Parse lines whose fields are separated by single spaces, or single tabs; `None` for others.
 
     The places of the lines are their numbers from 0.
 
     Args:
         text: a block of `text_blocks`.
-        run_format: a key of `FORMATS`.
+        names: the fields of a line; of ``query_id``, ``doc_id``, ``rank`` and ``score`` one of
+            the last two may be absent.
     """
-    if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n")
-    gaps = _count_gaps(text)
-    if not gaps or _misleads_arrow(text):
+    if b"\r" in text and b"\r" in (text := text.replace(b"\r\n", b"\n")):
         return None
-    names = FORMATS[run_format]
     try:
-        if not text.isascii():
+        gaps = _count_gaps(text, np.int8)  # bytes beyond ASCII are negative, and count as gaps
+        if not (gaps or text.isascii()):
             text.decode()
+            gaps = _count_gaps(text, np.uint8)
+        if not gaps or _misleads_arrow(text):
+            return None
         table = pa.csv.read_csv(
             pa.BufferReader(text),
             pa.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names),
@@ -334,20 +398,20 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
     if table.num_rows * len(names) != gaps:
         return None
     columns = {name: table[name].chunk(0) for name in table.column_names}
-    ranks = _numbers(columns["rank"], np.int32)
+    ranks = _numbers(columns["rank"], np.int32) if "rank" in columns else None
     if "score" in columns:
         with np.errstate(over="ignore"):
             scores = _numbers(columns["score"], np.float64).astype(np.float32)
-    else:
+    elif ranks is not None:
         scores = -ranks.astype(np.float32)
-    if ranks.min() < 0 or not np.isfinite(scores).all():
+    if (ranks is not None and ranks.min() < 0) or not np.isfinite(scores).all():
         return None
-    return Lines(columns["query"], columns["doc"], scores, ranks, np.arange(len(ranks)))
+    return Lines(columns["query_id"], columns["doc_id"], scores, ranks, np.arange(len(scores)))
 
 
-def _count_gaps(text: bytes) -> int:
+def _count_gaps(text: bytes, dtype: type) -> int:
     """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
-    text_bytes = np.frombuffer(text, np.uint8)
+    text_bytes: NDArray[Any] = np.frombuffer(text, dtype)
     gaps, adjacent = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
     total, gaps[0] = 0, True
     for piece in slices(len(text_bytes), _SCANNED_BYTES):
@@ -364,14 +428,12 @@ def _count_gaps(text: bytes) -> int:
 def _misleads_arrow(text: bytes) -> bool:
     """Whether Arrow would read a text, and not as it must be read.
 
-    It reads ranks in hexadecimal, NUL bytes and lines of any length, ends a line at any carriage
-    return, and drops a byte order mark at the beginning of any block.
+    It reads ranks in hexadecimal and lines of any length, and drops a byte order mark at the
+    beginning of any block.
     """
     half = MAX_LINE_BYTES // 2
     return (
-        b"\r" in text
-        or b"\0" in text
-        or (b"x" in text and b"0x" in text)
+        (b"x" in text and b"0x" in text)
         or (b"X" in text and b"0X" in text)
         or not text.endswith(b"\n")
         or text.startswith(UTF8_BOM)
@@ -379,7 +441,7 @@ def _misleads_arrow(text: bytes) -> bool:
     )
 
 
-def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) -> Lines:
+def parse_each(text: bytes, place: int, names: Sequence[str], findings: Findings) -> Lines:
     """Parse line by line, and leave out malformed lines, with a finding for each.
 
     ASCII white space separates fields, as C's ``isspace`` defines it.
@@ -387,7 +449,7 @@ def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) 
     Args:
         text: a block of `text_blocks`.
         place: the place of its first line.
-        run_format: a key of `FORMATS`.
+        names: as in `parse_fast`.
         findings: where findings go.
 
     Raises:
@@ -399,7 +461,6 @@ def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) 
             message = "the input is not text: a NUL byte or a line of more than a mebibyte"
             findings.add("binary-input", number, message)
             raise NotTextError
-    names = FORMATS[run_format]
     places, rows = [], []
     for number, line in enumerate(lines, place):
         fields = line.split()
@@ -407,18 +468,24 @@ def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) 
             places.append(number)
             rows.append(fields)
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
-    rank_fields = columns["rank"]
-    score_fields = columns.get("score", rank_fields)
-    ranks = list(map(rank_number, rank_fields))
-    scores = [-float(n) for n in ranks]
-    if "score" in names:
-        scores = list(map(decimal_number, score_fields))
-    ids = id_column(columns["query"]), id_column(columns["doc"])
-    return sound_lines(places, ids, (scores, score_fields), (ranks, rank_fields), findings)
+    ids = id_column(columns["query_id"]), id_column(columns["doc_id"])
+    ranks: Numbers | None = None
+    if "rank" in columns:
+        texts = columns["rank"]
+        for row in [row for row, text in enumerate(texts) if _DECIMALS.search(text)][:1]:
+            message = f"rank {quoted(texts[row])} is written as a decimal number"
+            findings.add("rank-decimal", places[row], message, once=True)
+        ranks = [rank_number(_DECIMALS.sub(b"", text)) for text in texts], texts
+    if "score" in columns:
+        scores: Numbers = list(map(decimal_number, columns["score"])), columns["score"]
+    else:
+        assert ranks is not None
+        scores = [-number for number in ranks[0]], ranks[1]
+    return sound_lines(places, ids, scores, ranks, findings)
 
 
 def _has_fields(
-    line: bytes, fields: list[bytes], width: int, place: int, findings: RunFindings
+    line: bytes, fields: list[bytes], width: int, place: int, findings: Findings
 ) -> bool:
     try:
         line.decode()
@@ -426,12 +493,9 @@ def _has_fields(
         findings.add("not-utf8", place, f"byte {error.start + 1} of the line is not UTF-8")
         return False
     if len(fields) != width:
-        as_qrels = (
-            ", as qrels and ColBERT's rankings have,"
-            if len(fields) == 4 and width == len(FORMATS["trec"])
-            else ""
-        )
-        message = f"found {len(fields)} fields{as_qrels} where {width} were expected"
+        message = f"found {len(fields)} fields where {width} were expected"
+        if (len(fields), width) == (4, 6):
+            message += "; these are qrels, or name --run-format colbert"
         findings.add("field-count", place, message)
     return len(fields) == width
 
@@ -441,7 +505,7 @@ def sound_lines(
     ids: tuple[pa.BinaryArray, pa.BinaryArray],
     scores: Numbers,
     ranks: Numbers | None,
-    findings: RunFindings,
+    findings: Findings,
 ) -> Lines:
     """Make lines of columns; leave out those with an unsound score or rank, a finding for each.
 
@@ -458,8 +522,8 @@ def sound_lines(
     for row in np.flatnonzero(~sound).tolist():
         code, problem = _score_problem(scores[0][row], scores[1][row])
         pair = [quoted(column[row].as_py()) for column in ids]
-        of = "" if places[row] else f" of query {pair[0]}, document {pair[1]}"
-        findings.add(code, places[row], f"score {quoted(scores[1][row])}{of} is {problem}")
+        message = f"score {quoted(scores[1][row])} of query {pair[0]}, document {pair[1]} is "
+        findings.add(code, places[row], message + problem)
     rank_column = None
     if ranks is not None:
         rank_column = np.array(ranks[0], np.int64)

@@ -6,50 +6,183 @@ not grow with the depth of the ranking. It compares scores as 32-bit floats, as 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
-from msshift_bench.errors import Finding, UnknownNameError
-from msshift_bench.plumbing import file_state, map_in_threads
-from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.judged import (
-    JudgedRun,
-    Judgements,
-    QueryRanking,
-    RankedDoc,
-    RunReport,
-    check_tie_policy,
-)
+from msshift_bench.errors import Finding, UsageError, check_name
+from msshift_bench.plumbing import DamagedInputError, file_state
+from msshift_bench.runs.findings import RunFindings
+from msshift_bench.runs.formats import RUN_FORMATS
+from msshift_bench.runs.judged import JudgedRun, Judgements, RunReport, check_tie_policy
 from msshift_bench.runs.judging import QueriesInterleavedError, RunJudge, grouped, whole_queries
-from msshift_bench.runs.lines import Lines, take
+from msshift_bench.runs.lines import Findings, Lines, place_of
+from msshift_bench.runs.predictions import prediction_files
 from msshift_bench.runs.sources import (
-    MOST_THREADS,
+    NO_RANKS,
+    FileRun,
     InputFile,
     MemoryRun,
-    ParquetRun,
-    Source,
-    TextRun,
-    is_parquet,
+    NamedRun,
+    RunFormat,
     open_run_files,
     sha256_of_files,
 )
+from msshift_bench.runs.writing import RankedRun
+from msshift_bench.shifts import Shift
 
-RUN_FORMATS: Mapping[str, str] = MappingProxyType(
-    {
-        "auto": "what the file itself shows",
-        "trec": "six columns: query_id Q0 doc_id rank score tag",
-        "msmarco": "three columns: query_id doc_id rank",
-        "parquet": "Parquet with columns query_id, doc_id, score and optionally rank",
-    }
-)
-"""The formats of run files. Text formats may be compressed with gzip, bzip2, xz or zstd."""
+Source = FileRun | NamedRun | MemoryRun | RankedRun
+"""One part of a run."""
+
+OpenedParts = tuple[Sequence[Source], list[InputFile]]
+"""A run's parts in reading order, and the files among them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSource:
+    """A run that can be opened: files, a table, a mapping, records, rankings of a model.
+
+    Attributes:
+        name: the name in messages.
+        open: return a context manager of the parts; the argument is whether ranks are needed.
+        path: the run's file, next to which its sidecar is; `None` for other sources.
+        facts: facts about the run that its file contains, such as MTEB's ``model_name``.
+    """
+
+    name: str
+    open: Callable[[bool], AbstractContextManager[OpenedParts]]
+    path: Path | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: object, run_format: str = "auto") -> RunSource:
+        """Return the source of what `read_run` takes; a `RunSource` as it is.
+
+        Raises:
+            UnknownNameError: if the format is neither ``auto`` nor one of `RUN_FORMATS`.
+            UsageError: if the source cannot be read as a run.
+        """
+        if isinstance(source, RunSource):
+            return source
+        check_name("run format", run_format, ["auto", *RUN_FORMATS])
+        items = source if isinstance(source, list | tuple) and source else [source]
+        paths = [path for path in items if isinstance(path, str | PathLike)]
+        if len(paths) < len(items):
+            run = MemoryRun(source, with_ranks=False)
+            return cls(run.name, partial(_open_memory, run.held))
+        names = ("<stdin>" if str(path) == "-" else str(path) for path in paths)
+        return cls(
+            ", ".join(names),
+            partial(_open_files, paths, run_format),
+            Path(paths[0]) if len(paths) == 1 else None,
+        )
+
+
+@contextmanager
+def _open_memory(source: object, with_ranks: bool) -> Iterator[OpenedParts]:
+    yield [MemoryRun(source, with_ranks=with_ranks)], []
+
+
+@contextmanager
+def _open_files(
+    paths: Sequence[str | PathLike[str]], run_format: str, with_ranks: bool
+) -> Iterator[OpenedParts]:
+    with open_run_files(paths) as files:
+        parts: list[FileRun] = []
+        for file in files:
+            first = parts[0] if parts else None
+            parts.append(FileRun(file, _formats_of(run_format), first, with_ranks))
+        yield parts, files
+
+
+def _formats_of(name: str) -> Mapping[str, RunFormat]:
+    return RUN_FORMATS if name == "auto" else {name: RUN_FORMATS[name]}
+
+
+@contextmanager
+def _open_named(run: NamedRun, file: InputFile, with_ranks: bool) -> Iterator[OpenedParts]:
+    if with_ranks:
+        raise UsageError(f"{run.name} {NO_RANKS}")
+    yield [run], [file]
+
+
+def predicted_run(folder: Path, shift: Shift) -> RunSource:
+    """Return the run of a model's predictions for the test queries of all groups of a shift.
+
+    Of a query in several test sets, the ranking of the first one counts.
+    """
+    paths = prediction_files(folder, shift)
+    return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))
+
+
+@contextmanager
+def _open_predictions(paths: Sequence[Path], with_ranks: bool) -> Iterator[OpenedParts]:
+    with open_run_files(paths) as files:
+        place_of_query = dict[bytes, int]()
+        parts = [FileRun(file, _formats_of("mteb"), needs_ranks=with_ranks) for file in files]
+        model = paths[0].parent.name
+        runs = [
+            NamedRun(part.name, model, {}, partial(_new_lines, part, place_of_query))
+            for part in parts
+        ]
+        yield runs, files
+
+
+def _new_lines(
+    file: FileRun, place_of_query: dict[bytes, int], number: int, findings: Findings
+) -> Iterator[Lines]:
+    """Yield the lines of the queries that no earlier file has; a run may be read twice."""
+    for lines in file.lines(number, findings):
+        queries = lines.queries.to_pylist()
+        is_first = [place_of_query.setdefault(query, number) == number for query in queries]
+        yield lines.take(np.flatnonzero(is_first))
+
+
+def run_sources(source: object, run_format: str = "auto") -> list[RunSource]:
+    """Return a source for each run of what `read_run` takes.
+
+    A file of several named runs, as MTEB writes, has a source for each, called
+    ``<file>:<subset>/<split>``; all else has one source. Such a file is read at once.
+
+    Args:
+        source: as in `read_run`.
+        run_format: as in `read_run`.
+
+    Raises:
+        UnknownNameError: if the format is not a known one.
+        UsageError: if the source cannot be read as a run.
+
+    Examples:
+        >>> [source.name for source in run_sources("my.run")]
+        ['my.run']
+    """
+    complete = RunSource.of(source, run_format)
+    path, runs, findings = complete.path, list[NamedRun](), RunFindings([complete.name])
+    if isinstance(source, RunSource) or path is None or str(path) == "-" or not path.is_file():
+        return [complete]
+    with open_run_files([path]) as (file,), suppress(DamagedInputError):  # which reading reports
+        runs = FileRun(file, _formats_of(run_format)).named_runs(findings)
+    if not runs or findings.counts:
+        return [complete]
+    names = [f"{complete.name}:{run.name}" for run in runs] if len(runs) > 1 else [complete.name]
+    return [
+        RunSource(
+            name,
+            partial(_open_named, replace(run, name=name), file),
+            None if len(runs) > 1 else path,
+            run.facts,
+        )
+        for name, run in zip(names, runs, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +222,10 @@ def read_run(
 
     Args:
         source: a path, ``"-"`` for standard input, several paths that make one run, a mapping of
-            mappings (query id -> doc id -> score), a table with columns query_id, doc_id and
-            score (PyTerrier's qid and docno are understood), or an iterable of records.
-        format: one of `RUN_FORMATS`; files only.
+            mappings (query id -> doc id -> score) or of lists (query id -> pairs of doc id and
+            score, or PyLate's ``{"id": ..., "score": ...}``), a table with columns query_id,
+            doc_id and score (PyTerrier's qid and docno are understood), or an iterable of records.
+        format: ``auto``, or one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Returns:
@@ -109,14 +243,15 @@ def read_run(
         >>> run["q2"], list(run["q1"])
         ({'d8': 5.0}, ['d3', 'd1'])
     """
-    with _open_parts(source, format, "trec") as (parts, files):
+    with RunSource.of(source, format).open(False) as (parts, files):
         lines: list[Lines] = []
-        judge = _judge_parts(parts, None, "trec", strict=strict, into=lines)
-        findings = _check_unchanged(files, judge.findings)
-        findings.stop_if_errors()
-        return {
-            query: {doc: score for doc, score, _ in ranking} for query, ranking in _rankings(lines)
-        }
+        _check_unchanged(
+            files, _judge_parts(parts, None, "trec", strict=strict, into=lines).findings
+        ).stop_if_errors()
+        run: dict[str, dict[str, float]] = {}
+        for query, docs, scores in chain.from_iterable(part.rankings() for part in lines):
+            run.setdefault(query, {}).update(zip(docs, scores, strict=True))
+        return run
 
 
 def judge_run(
@@ -126,6 +261,7 @@ def judge_run(
     tie_policy: str = "trec",
     format: str = "auto",  # noqa: A002 - as in read_run
     strict: bool = False,
+    depth: int = 0,
 ) -> JudgedRun:
     """Read a run as a stream, check it, and judge it.
 
@@ -136,8 +272,10 @@ def judge_run(
         source: as in `read_run`.
         judgements: the test set.
         tie_policy: one of `TIE_POLICIES`.
-        format: one of `RUN_FORMATS`; files only.
+        format: ``auto``, or one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
+        depth: the number of documents of each ranking to keep, for measures that need more than
+            the relevant ones; see `Measure.depth`.
 
     Returns:
         What measures need of the run.
@@ -149,7 +287,7 @@ def judge_run(
             the tie policy is ``rank``.
         UnknownNameError: if the tie policy or the format is not a known one.
     """
-    run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
+    run, findings = _judge(source, judgements, tie_policy, format, strict=strict, depth=depth)
     findings.stop_if_errors()
     return run
 
@@ -169,7 +307,7 @@ def validate_run(
         judgements: the test set, a `msshift_bench.runs.Judgements`; without it, query ids are not
             checked.
         tie_policy: one of `TIE_POLICIES`; under ``rank``, warnings about ranks are errors.
-        format: one of `RUN_FORMATS`; files only.
+        format: ``auto``, or one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Returns:
@@ -198,47 +336,25 @@ def validate_run(
     )
 
 
-@contextmanager
-def _open_parts(
-    source: object, run_format: str, tie_policy: str
-) -> Iterator[tuple[list[Source], list[InputFile]]]:
-    """Open a run: its parts, and the files among them, readable while the context lasts."""
-    check_tie_policy(tie_policy)
-    if run_format not in RUN_FORMATS:
-        raise UnknownNameError("run format", run_format, RUN_FORMATS)
-    with_ranks = tie_policy == "rank"
-    items = source if isinstance(source, list | tuple) and source else [source]
-    paths = [path for path in items if isinstance(path, str | PathLike)]
-    if len(paths) < len(items):
-        yield [MemoryRun(source, with_ranks=with_ranks)], []
-        return
-    with open_run_files(paths) as files:
-        parts: list[Source] = []
-        first_text: TextRun | None = None
-        for file in files:
-            if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
-                parts.append(ParquetRun(file, with_ranks=with_ranks))
-            else:
-                text = TextRun(file, run_format, first_text)
-                first_text = first_text or text
-                parts.append(text)
-        yield parts, files
-
-
 def _judge(
-    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
+    source: object,
+    judgements: Judgements | None,
+    tie_policy: str,
+    run_format: str,
+    *,
+    strict: bool,
+    depth: int = 0,
 ) -> tuple[JudgedRun, RunFindings]:
+    check_tie_policy(tie_policy)
     with (
-        _open_parts(source, run_format, tie_policy) as (parts, files),
+        RunSource.of(source, run_format).open(tie_policy == "rank") as (parts, files),
         ThreadPoolExecutor(1) as digesting,
     ):
         digest = digesting.submit(sha256_of_files, files)
-        judge = _judge_parts(parts, judgements, tie_policy, strict=strict)
-        reread = None
-        if all(file.lasting for file in files):
-            reread = functools.cache(functools.partial(_read_again, parts, tuple(files)))
-        run = judge.finish(parts[0].tag, digest.result() if files else "", reread)
-        return run, _check_unchanged(files, judge.findings)
+        judge = _judge_parts(parts, judgements, tie_policy, strict=strict, depth=depth)
+        return judge.finish(parts[0].tag, digest.result() if files else ""), _check_unchanged(
+            files, judge.findings
+        )
 
 
 def _judge_parts(
@@ -247,6 +363,7 @@ def _judge_parts(
     tie_policy: str,
     *,
     strict: bool,
+    depth: int = 0,
     into: list[Lines] | None = None,
 ) -> RunJudge:
     """Judge a run's parts in order, or in memory if its queries are interleaved.
@@ -256,16 +373,17 @@ def _judge_parts(
         judgements: the test set; `None` checks the run without one.
         tie_policy: one of `TIE_POLICIES`.
         strict: treat every warning as an error.
+        depth: number of documents of each ranking to keep.
         into: a list for the run's lines; `None` does not hold them in memory.
     """
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
     for arrange in (whole_queries, grouped):
         findings = RunFindings(names, strict=strict, escalated=escalated)
-        judge = RunJudge(judgements, tie_policy, findings)
+        judge = RunJudge(judgements, tie_policy, findings, depth)
         lines = _lines_of(parts, findings, into)
         with suppress(QueriesInterleavedError):
-            for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
+            for judged in map(judge.judge, arrange(lines)):
                 judge.add(judged)
             break
     if not (judge.queries or findings.counts_of("error")):
@@ -290,36 +408,7 @@ def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> RunFi
     """Add a finding for each file that has changed since its lines were read and digested."""
     for number, file in enumerate(files):
         if file_state(file.path) != file.state:
-            message = "the file changed while it was read"
-            findings.add("changed-while-read", place_of(number, 0), message)
+            findings.add(
+                "changed-while-read", place_of(number, 0), "the file changed while it was read"
+            )
     return findings
-
-
-def _read_again(parts: Sequence[Source], files: Sequence[InputFile]) -> list[QueryRanking]:
-    """Read a run that is known to be sound again, and return it query by query.
-
-    Raises:
-        RunError: if one of its files has changed since.
-    """
-    findings = RunFindings([part.name for part in parts])
-    rankings = _rankings(_lines_of(parts, findings))
-    _check_unchanged(files, findings).stop_if_errors()
-    return rankings
-
-
-def _rankings(parts: Iterable[Lines]) -> list[QueryRanking]:
-    """Return sound lines query by query, as Python values."""
-    by_query: dict[str, list[RankedDoc]] = {}
-    for lines in parts:
-        if not len(lines.scores):
-            continue
-        starts = lines.starts()
-        queries = take(lines.queries, starts).cast(pa.string()).to_pylist()
-        docs, scores = lines.docs.cast(pa.string()).to_pylist(), lines.scores.tolist()
-        ranks = [0] * len(lines.scores) if lines.ranks is None else lines.ranks.tolist()
-        for query, start, end in zip(
-            queries, starts, [*starts[1:], len(lines.scores)], strict=True
-        ):
-            ranking = zip(docs[start:end], scores[start:end], ranks[start:end], strict=True)
-            by_query.setdefault(query, []).extend(ranking)
-    return list(by_query.items())

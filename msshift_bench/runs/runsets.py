@@ -3,25 +3,26 @@
 A path below a system's folder has a place in its run sets, if it is one of::
 
     <shift>.run                           the one run of a system that was not trained per group
-    <shift>/<held-out group>.run          that of the model trained without the group
+    <shift>/seed-<n>/all.run              the same, where there are several seeds
+    <shift>/<held-out group>.run          the run of the model trained without the group
     <shift>/seed-<n>/<held-out group>.run the same, where there are several seeds
 
 Each is the ranking for the test queries of all groups of the shift. In place of ``.run`` a name may
-end in ``.trec``, ``.res`` (PyTerrier's) or ``.txt``, and each file may be compressed: ``.run.gz``,
-``.bz2``, ``.xz``, ``.zst``; ranx writes ``.parquet``. Beside ``short.run`` may stand
-``short.run.json``, its sidecar, and ``short.model``, the folder of its model.
-``<system>/also/<test set>/`` holds the system's runs for an extra test set, laid out in the same
-way. Names that begin with a dot are ignored: files that are being written, a baseline's unfinished
-work, leftovers of file managers.
+end in another ending of `RUN_FORMATS`, such as ``.json``, and each file may be compressed:
+``.run.gz``, ``.bz2``, ``.xz``, ``.zst``. Beside ``short.run`` may stand ``short.run.json``, which
+is always its sidecar, and ``short.model``, the folder of its model.
+``<system>/extra/<test set>/`` (``also`` in earlier versions) holds the system's runs for an extra
+test set, laid out in the same way. Names that begin with a dot are ignored: files that are being
+written, a baseline's unfinished work, leftovers of file managers.
 
-Any other run is an error: in a misspelt folder it would otherwise be left out in silence. So is a
-file of a shift's or group's name, unless its ending says that it is a text, a table or a picture;
-in the place of a run, a table is an error, too.
+Any other file or folder in a run set is an error. So is a run in another folder of the system: in
+a misspelt folder it would be left out in silence. A file with the name of a shift or group counts
+as a run, unless its ending is the ending of a text, a table or a picture. In the place of a run, a
+table is an error, too.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,11 +31,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
-from msshift_bench.shifts import SHIFTS, Shift, in_order, several
+from msshift_bench.runs.formats import RUN_FORMATS
+from msshift_bench.runs.predictions import find_predictions
+from msshift_bench.shifts import SHIFTS, Shift, grouped, in_order, several
 
-_EXTRA_TESTS = "also"
+_EXTRA_TESTS = ("extra", "also")
+"""Names of the folder of a system's runs for extra test sets; the second is of earlier versions."""
 _SIDECAR_END, _MODEL_END = ".run.json", ".model"
-_RUN_END = r"(?:(?:\.run|\.trec|\.res|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?|\.parquet)"
+_ENDINGS = sorted({re.escape(end) for row in RUN_FORMATS.values() for end in row.endings})
+_RUN_END = rf"(?:{'|'.join(_ENDINGS)})(?:\.gz|\.bz2|\.xz|\.zst)?"
 _END = re.compile(rf"(?:\.run\.json|{_RUN_END})$")
 _PATH = re.compile(
     rf"""(?P<shift>[^/.]+)
@@ -51,23 +56,26 @@ _KINDS: Mapping[str, _Kind] = {"": "runs", _SIDECAR_END: "sidecar", _MODEL_END: 
 """What a path is by its end; others are runs' ends. ``"runs"`` is a folder of a shift or seed."""
 
 _DEEPEST = 3
-"""Names in the longest path of a run below a system's folder; deeper none is looked for."""
+"""Names in the longest path of a run below a system's folder."""
 
 _OF_RUNS = {".run", ".trec", ".res"}
-"""Suffixes of files that seem to be runs wherever they stand."""
+"""Suffixes of files that count as runs in any folder."""
 
-_NO_RUNS = {".csv", ".html", ".json", ".log", ".md", ".pdf", ".png", ".svg", ".tex", ".toml"}
+_NO_RUNS = {".csv", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".tex", ".toml"}
 """Last suffixes of files that are no runs, whatever their names."""
 
-_TABLES = {".csv", ".json", ".jsonl"}
+_TEXTS = {".txt", ".json", ".jsonl"}
+"""Suffixes of files that may be runs, but in a folder of another name may be anything."""
+
+_TABLES = {".csv"}
 """Last suffixes of files that other tools write runs to, and that no command reads as runs."""
 
 _KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}
 _LAYOUT = (
-    "<system>/<shift>/<held-out group>.run, <system>/<shift>/seed-<n>/<held-out group>.run or "
-    f"<system>/<shift>.run, with <shift> one of {', '.join(SHIFTS)}"
+    "<system>/<shift>/<held-out group>.run, <system>/<shift>/seed-<n>/<held-out group>.run, "
+    "<system>/<shift>.run or <system>/<shift>/seed-<n>/all.run, with <shift> one of "
+    f"{', '.join(SHIFTS)} or a shift of labels of the data set (--data)"
 )
-_ELSEWHERE = "move it elsewhere, or begin its name with a dot"
 
 
 FOR_ALL = "all"
@@ -75,6 +83,31 @@ FOR_ALL = "all"
 
 Model = tuple[str, int | None]
 """A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
+
+
+class Listing:
+    """Lists the entries of folders, each folder once, however it is named.
+
+    Attributes:
+        shifts: the shifts that runs may be of, by name; see `shifts.known_shifts`.
+    """
+
+    def __init__(self, shifts: Mapping[str, Shift] = SHIFTS) -> None:
+        self.shifts = shifts
+        self._names: dict[str, list[str]] = {}
+
+    def __call__(self, folder: Path) -> list[Path]:
+        """Return the entries of a folder, sorted, without names that begin with a dot."""
+        key = os.path.realpath(folder)
+        if key not in self._names:
+            names = (entry.name for entry in Path(key).iterdir())
+            self._names[key] = sorted(name for name in names if not name.startswith("."))
+        return [folder / name for name in self._names[key]]
+
+
+def are_per_group(models: Iterable[Model]) -> bool:
+    """Return whether models were each trained without a group."""
+    return all(group != FOR_ALL for group, _ in models)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,9 +118,10 @@ class RunSet:
         system: the system's name, that of its folder; see `names_apart` for folders of one name.
         shift: the shift.
         folder: the system's folder, resolved.
-        runs: model -> its run file, by seed, groups in the order of the shift.
+        runs: model -> its run file, by seed, groups in the order of the shift; of MTEB's
+            predictions the model's folder.
         seeds: the seeds, of which some may have no run; ``(None,)`` where there is only one, and
-            none of a system not trained per group.
+            none of one model for all groups that has no seed.
     """
 
     system: str
@@ -106,40 +140,15 @@ class RunSet:
 
     @property
     def trained_per_group(self) -> bool:
-        """Whether its runs are those of models that were trained without a group."""
-        return bool(self.seeds)
+        """Whether its models were each trained without a group."""
+        return are_per_group(self.runs)
 
     @property
     def missing(self) -> tuple[tuple[int | None, str], ...]:
         """``(seed, held-out group)`` of every run file that is not there."""
-        return tuple(
-            (seed, group)
-            for seed in self.seeds
-            for group in self.shift.groups
-            if (group, seed) not in self.runs
-        )
-
-    def check_complete(self) -> None:
-        """Raise if a held-out group has no run file.
-
-        Raises:
-            RunError: naming every missing file.
-        """
-        lacking = {seed for seed, _ in self.missing}
-        complete_seeds = [f"seed-{seed}" for seed in self.seeds if seed not in lacking]
-        fix = "add the file, or go on without it (--allow partial)"
-        fix += f"; {' and '.join(complete_seeds)} can be evaluated alone" if complete_seeds else ""
-        findings = [
-            Finding(
-                "missing-run",
-                f"there is no run of the model trained {self.shift.training_of(repr(group))}",
-                str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
-                fix=fix,
-            )
-            for seed, group in self.missing
-        ]
-        if findings:
-            raise RunError(f"the run set {self.system}/{self.shift.name} is incomplete:", findings)
+        groups = self.shift.groups if self.trained_per_group else [FOR_ALL]
+        models = [(group, seed) for seed in self.seeds for group in groups]
+        return tuple((seed, group) for group, seed in models if (group, seed) not in self.runs)
 
 
 def run_path(
@@ -154,13 +163,14 @@ def run_path(
         held_out: the held-out group; `None` for a system that was not trained per group.
         seed: the seed of a replicate; `None` where there is only one.
     """
-    if held_out is None:
+    if held_out is None and seed is None:
         return root / system / f"{shift.name}.run.gz"
-    folder = root / system / shift.name / _seed_folder(seed)
-    return folder / f"{shift.check_group(held_out)}.run.gz"
+    folder = root / system / shift.name / seed_folder(seed)
+    return folder / f"{FOR_ALL if held_out is None else shift.check_group(held_out)}.run.gz"
 
 
-def _seed_folder(seed: int | None) -> str:
+def seed_folder(seed: int | None) -> str:
+    """Return the name of the folder of a seed's runs; "" where there is only one seed."""
     return "" if seed is None else f"seed-{seed}"
 
 
@@ -170,8 +180,14 @@ def extra_runs_path(system: Path, test_set: str) -> Path:
     Args:
         system: the system's folder.
         test_set: the test set's name.
+
+    Raises:
+        UsageError: if there are two, one of them in the folder that was written before.
     """
-    return system / _EXTRA_TESTS / test_set
+    new, old = (system / name / test_set for name in _EXTRA_TESTS)
+    if new.is_dir() and old.is_dir():
+        raise UsageError(f"{new} and {old} are both there; keep one")
+    return old if old.is_dir() else new
 
 
 def sidecar_path(run: Path) -> Path:
@@ -190,21 +206,25 @@ def _stem_of(run: Path) -> str:
 
 
 def system_of(run: Path) -> str:
-    """Return the name of the system's folder that a run is to lie in; "" if it has no place."""
+    """Return the name of the system's folder of a run that has a place in it; else ""."""
     parts = run.absolute().parts
     for depth in range(1, min(_DEEPEST + 1, len(parts))):
         place = _place_of(Path(*parts[-depth:]))
         if place is not None and place.what == "run":
             *above, name = parts[:-depth]
-            return above[-2] if above[-1:] == [_EXTRA_TESTS] and len(above) > 1 else name
+            return above[-2] if len(above) > 1 and above[-1] in _EXTRA_TESTS else name
     return ""
 
 
-def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
+def find_run_sets(
+    paths: str | Path | Iterable[str | Path], *, listing: Listing | None = None
+) -> list[RunSet]:
     """Find the run sets in folders.
 
     Args:
         paths: one or several folders, each a system's own or one that holds several systems.
+        listing: lists folders; several calls that share one list each folder once. Runs of a
+            labelled shift are found by a listing with the shifts of its data set.
 
     Returns:
         The run sets, by shift in the order of the table; systems that were not trained per group
@@ -214,7 +234,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
     Raises:
         NotFoundError: if a folder does not exist.
         UsageError: if there is no folder, one holds no run set, or two files claim one place in it.
-        RunError: if a folder holds a run that has no place in a run set; it says the nearest.
+        RunError: if a folder holds a run in another place, or a run set holds an unexpected file.
 
     Examples:
         >>> for run_set in find_run_sets("runs"):
@@ -224,20 +244,38 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         dense length 2
         sparse length 2
     """
-    parents = [Path(path) for path in several(paths)]
+    parents, listed = [Path(path) for path in several(paths)], listing or Listing()
     if not parents:
         raise UsageError("name at least one folder of run sets")
     folders: dict[Path, Path] = {}
+    predicted: dict[tuple[Path, str, str | None, Path], None] = {}
     for path in parents:
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
-        for system in [path] if _is_system(path) else _systems_in(path):
+        predictions = dict.fromkeys(find_predictions(path, listed, listed.shifts))
+        predicted |= predictions
+        if predictions and not any(_is_system(entry, listed) for entry in (path, *listed(path))):
+            continue
+        for system in [path] if _is_system(path, listed) else _systems_in(path, listed):
             folders.setdefault(system.resolve(), system)
-    names = names_apart(list(folders))
+    by_place = grouped(
+        ((system, shift), (held_out, model)) for system, shift, held_out, model in predicted
+    )
+    systems = list(dict.fromkeys([*folders, *(system for system, _ in by_place)]))
+    names = dict(zip(systems, names_apart(systems), strict=True))
     run_sets = [
         run_set
-        for name, folder in zip(names, folders.values(), strict=True)
-        for run_set in _read_system(folder, name)
+        for resolved, folder in folders.items()
+        for run_set in _read_system(folder, names[resolved], listed)
+    ]
+    run_sets += [
+        _run_set(
+            names[system].replace("__", "/"),
+            listed.shifts[shift],
+            system,
+            [(_Place(shift, None, held_out, "run"), model) for held_out, model in models],
+        )
+        for (system, shift), models in by_place.items()
     ]
     order = in_order({run_set.shift.name for run_set in run_sets})
     return sorted(
@@ -250,20 +288,24 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
     )
 
 
-def check_layout(run: Path) -> None:
+def check_layout(run: Path, listing: Listing) -> None:
     """Check that a run to be written has the layout of the run set that it belongs to.
+
+    Args:
+        run: the run file.
+        listing: the listing, the same for all runs of a plan.
 
     Raises:
         UsageError: if the folder has a run of another layout, which `find_run_sets` would refuse.
     """
     for depth in range(1, _DEEPEST + 1):
-        new, folder = _place_of(Path(*run.parts[-depth:])), Path(*run.parts[:-depth])
+        below, folder = Path(*run.parts[-depth:]), Path(*run.parts[:-depth])
+        new = _place_of(below, listing.shifts)
         if new is None or new.what != "run" or not folder.is_dir():
             continue
-        for path, place in _entries(folder, folder):
-            if place is None or (place.shift, place.what) != (new.shift, new.what):
-                continue
-            if place.form != new.form:
+        for path, place in _entries(folder, folder, listing):
+            of_shift = place is not None and (place.shift, place.what) == (new.shift, new.what)
+            if place is not None and of_shift and place.form != new.form:
                 raise UsageError(
                     f"{path} has another layout than {run}, and a run set has one: with several "
                     "seeds all are in folders seed-<n>; choose another --name or --out, or remove "
@@ -322,46 +364,41 @@ class _Place(NamedTuple):
         return path.is_dir() if self.what in ("runs", "model") else path.is_file()
 
 
-def _place_of(path: Path) -> _Place | None:
+def _place_of(path: Path, shifts: Mapping[str, Shift] = SHIFTS) -> _Place | None:
     """Return the place of a path, relative to a system's folder; `None` if it has none."""
     match = _PATH.fullmatch(path.as_posix())
-    if match is None or match["shift"] not in SHIFTS:
+    shift = shifts.get(match["shift"]) if match else None
+    if match is None or shift is None:
         return None
-    if match["group"] is not None and match["group"] not in SHIFTS[match["shift"]].groups:
+    if match["group"] not in (None, *shift.groups, match["seed"] and FOR_ALL):
         return None
-    seed = None if match["seed"] is None else int(match["seed"])
-    what = _KINDS.get(match["only"] or match["end"] or "", "run")
-    return _Place(match["shift"], seed, match["group"], what)
+    group = None if match["group"] == FOR_ALL else match["group"]
+    return _Place(
+        shift.name,
+        None if match["seed"] is None else int(match["seed"]),
+        group,
+        _KINDS.get(match["only"] or match["end"] or "", "run"),
+    )
 
 
-def _visible(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-
-
-def _is_system(folder: Path) -> bool:
+def _is_system(folder: Path, listed: Listing) -> bool:
     """Whether a folder, which is no seed's, holds a folder or a run named after a shift."""
-    if not folder.is_dir() or _meant_seed(folder.name) is not None:
+    if not folder.is_dir() or re.fullmatch("seed-[0-9]+", folder.name):
         return False
-    placed = ((entry, _place_of(Path(entry.name))) for entry in _visible(folder))
+    placed = ((entry, _place_of(Path(entry.name), listed.shifts)) for entry in listed(folder))
     return any(
         place is not None and place.what in ("runs", "run") and place.is_at(entry)
         for entry, place in placed
     )
 
 
-def _systems_in(folder: Path) -> list[Path]:
-    """Return the systems' folders in a folder that is none itself."""
+def _systems_in(folder: Path, listed: Listing) -> list[Path]:
+    """Return the systems' folders in a folder that is not a system's."""
     # Nobody may read lost+found, where the folder is that of a disk.
-    entries = [entry for entry in _visible(folder) if os.access(entry, os.R_OK)]
-    systems = [entry for entry in entries if _is_system(entry)]
-    findings = [
-        _without_place(run, Path("<system>"))
-        for entry in entries
-        if entry not in systems
-        for run in _runs_below(entry, texts=not systems)
-    ]
-    if findings:
-        raise RunError(f"not every run in {folder} has a place in a run set:", findings)
+    entries = [entry for entry in listed(folder) if os.access(entry, os.R_OK)]
+    systems = [entry for entry in entries if _is_system(entry, listed)]
+    others = [entry for entry in entries if entry not in systems]
+    _refuse_unexpected(folder, (run for entry in others for run in _runs_below(entry, listed)))
     if not systems:
         shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:5]]
         names = ", ".join(shown) + (", ..." if len(entries) > len(shown) else "")
@@ -371,22 +408,20 @@ def _systems_in(folder: Path) -> list[Path]:
     return systems
 
 
-def _read_system(folder: Path, system: str) -> list[RunSet]:
+def _read_system(folder: Path, system: str, listed: Listing) -> list[RunSet]:
     """Return the run sets of a system's folder."""
-    placed: dict[str, list[tuple[_Place, Path]]] = {}
-    findings = []
-    for path, place in _entries(folder, folder):
-        if place is None:
-            findings.append(_without_place(path, folder))
-        elif place.what == "run" or place.seed is not None:
-            placed.setdefault(place.shift, []).append((place, path))
-    if findings:
-        raise RunError(f"not everything in {folder} has a place in a run set:", findings)
+    entries = list(_entries(folder, folder, listed))
+    _refuse_unexpected(folder, (path for path, place in entries if place is None))
+    placed = [
+        (place, path)
+        for path, place in entries
+        if place is not None and (place.what == "run" or place.seed is not None)
+    ]
     if not placed:
         raise UsageError(f"{folder} holds no run; expected {_LAYOUT}")
     return [
-        _run_set(system, SHIFTS[shift], folder.resolve(), placed[shift])
-        for shift in in_order(placed)
+        _run_set(system, SHIFTS[name], folder.resolve(), [p for p in placed if p[0].shift == name])
+        for name in in_order({place.shift for place, _ in placed})
     ]
 
 
@@ -396,139 +431,80 @@ def _run_set(
     """Make a run set of a shift's runs, and of folders of seeds, which may hold none."""
     runs: dict[Model, Path] = {}
     for place, path in placed:
-        if place.what == "run":
-            model = place.group or FOR_ALL, place.seed
-            if model in runs:
-                raise UsageError(f"{runs[model]} and {path} are both there; keep one")
-            runs[model] = path
-    forms = {place.form: path for place, path in placed}
+        model = place.group or FOR_ALL, place.seed
+        if place.what == "run" and runs.setdefault(model, path) is not path:
+            raise UsageError(f"{runs[model]} and {path} are both there; keep one")
+    of_all = (False, True) in {place.form for place, _ in placed}
+    # A folder of a seed may hold runs of either layout.
+    forms = {place.form: path for place, path in placed if place.what == "run" or not of_all}
     if len(forms) > 1:
         first, second, *_ = forms.values()
         raise UsageError(f"{first} and {second} are both there; keep one or the other")
-    if (FOR_ALL, None) in runs:
-        return RunSet(system, shift, folder, runs, ())
-    seeds = sorted(
-        {place.seed for place, _ in placed}, key=lambda seed: -1 if seed is None else seed
+    in_turn = sorted(
+        {place.seed for place, _ in placed if (FOR_ALL, None) not in runs},
+        key=lambda seed: -1 if seed is None else seed,
     )
-    models = [(group, seed) for seed in seeds for group in shift.groups]
-    of_models = {model: runs[model] for model in models if model in runs}
-    return RunSet(system, shift, folder, of_models, tuple(seeds))
+    groups = [FOR_ALL] if of_all else shift.groups
+    models = [(FOR_ALL, None), *((group, seed) for seed in in_turn for group in groups)]
+    found = {model: runs[model] for model in models if model in runs}
+    return RunSet(system, shift, folder, found, tuple(in_turn))
 
 
-def _entries(system: Path, folder: Path) -> Iterator[tuple[Path, _Place | None]]:
-    """Yield what a system's folder holds of run sets, and its place; `None` if it has none.
+def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path, _Place | None]]:
+    """Yield every path of a system's run sets with its place; `None` if it has no place.
 
-    Other things, such as a ``system.toml``, may stand in the folder itself.
+    The system's folder itself may hold other files, such as a ``system.toml``.
     """
-    for entry in _visible(folder):
-        place = _place_of(entry.relative_to(system))
+    for entry in listed(folder):
+        place = _place_of(entry.relative_to(system), listed.shifts)
         if place is not None:
             yield entry, place if place.is_at(entry) else None
             if place.what == "runs" and entry.is_dir():
-                yield from _entries(system, entry)
-        elif folder != system or _is_table_of_run(Path(entry.name)):
+                yield from _entries(system, entry, listed)
+        elif folder != system or _is_table_of_run(Path(entry.name), listed.shifts):
             yield entry, None
-        elif entry.name != _EXTRA_TESTS:
-            yield from ((run, None) for run in _runs_below(entry, texts=False))
+        elif entry.name not in _EXTRA_TESTS:
+            yield from ((run, None) for run in _runs_below(entry, listed))
 
 
-def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
-    """Yield what seems to be a run, in a folder and below, or as a file.
+def _runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Yield the files in a folder and below, or the file, whose names are names of runs.
 
     Args:
-        entry: the folder or file.
-        texts: whether a text named after a group or shift seems to be one.
+        top: the folder or file.
+        listed: lists folders.
+        names: the names of folders that lead from `top` to the place to look at.
     """
-    depths = ("/".join("*" * depth) for depth in range(1, _DEEPEST + 2))
-    for path in [entry, *(path for names in depths for path in sorted(entry.glob(names)))]:
-        is_hidden = any(name.startswith(".") for name in path.relative_to(entry).parts)
-        suffixes = set(path.suffixes)
-        is_known = _stem(path) in _KNOWN_STEMS and (texts or ".txt" not in suffixes)
-        seems_run = (
-            (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
-        ) or _is_table_of_run(path.relative_to(entry))
-        if path.is_file() and not is_hidden and seems_run:
-            yield path
+    path = top.joinpath(*names)
+    if path.is_dir():
+        for entry in listed(path) if len(names) <= _DEEPEST and os.access(path, os.R_OK) else ():
+            yield from _runs_below(top, listed, (*names, entry.name))
+        return
+    suffixes = set(path.suffixes)
+    is_known = path.name.partition(".")[0] in _KNOWN_STEMS and not suffixes & _TEXTS
+    is_named = (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
+    is_named = is_named and not path.name.endswith(_SIDECAR_END)
+    if path.is_file() and (is_named or _is_table_of_run(Path(*names), listed.shifts)):
+        yield path
 
 
-def _is_table_of_run(path: Path) -> bool:
+def _is_table_of_run(path: Path, shifts: Mapping[str, Shift]) -> bool:
     """Whether a table is in the place of a run, by its path below a system's folder."""
-    return path.suffix in _TABLES and _place_of(path.with_suffix(".run")) is not None
+    return path.suffix in _TABLES and _place_of(path.with_suffix(".run"), shifts) is not None
 
 
-def _without_place(path: Path, system: Path) -> Finding:
-    """Return the finding for what has no place in a run set, with the nearest path that has one.
-
-    Args:
-        path: a run, or a folder.
-        system: the folder of its system; ``<system>``, if it is in none that was given.
-    """
-    is_inside = path.is_relative_to(system)
-    names = path.relative_to(system).parts if is_inside else path.absolute().parts[-_DEEPEST:]
-    meant = _nearest_place(names, is_folder=path.is_dir())
-    if not path.exists():
-        fix = "its link leads nowhere, or in a circle; put the file there"
-    elif meant is not None and path.suffix in _TABLES and not path.name.endswith(_SIDECAR_END):
-        fix = f"write it as a run, {meant} (write_run), if it is one; else {_ELSEWHERE}"
-    elif meant is None:
-        fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
-        if names[0] in SHIFTS:
-            runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)
-            fix = f"{_ELSEWHERE}; runs of {names[0]} are called {runs}, or .run.gz and so on"
-    elif meant.parts == names[-len(meant.parts) :] and not is_inside:
-        fix = f"it is a run of {path.absolute().parents[len(meant.parts) - 1]}: give that folder"
-    elif (system / meant).exists():
-        fix = f"{system / meant} is there as well: keep one of them"
-    else:
-        fix = f"move it to {system / meant}, if it belongs there; else {_ELSEWHERE}"
-    what = "a folder" if path.is_dir() else "a file"
-    return Finding("no-place", f"{what} that has no place in a run set", str(path), fix=fix)
-
-
-def _nearest_place(names: Sequence[str], *, is_folder: bool) -> Path | None:
-    """Return the path with a place that names of folders and a file most likely mean."""
-    folders = list(names) if is_folder else list(names[:-1])
-    seeds = [seed for seed in map(_meant_seed, folders) if seed is not None][:1]
-    near = [name if name in SHIFTS else _near(name, SHIFTS) for name in folders]
-    shifts = [shift for shift in near if shift is not None]
-    place = [f"seed-{seed}" for seed in seeds]
-    if is_folder:
-        return Path(shifts[0], *place) if shifts and seeds else None
-    stem, end = _stem(Path(names[-1])), _END.search(names[-1])
-    meant = {
-        shift: group
-        for shift in shifts[:1] or SHIFTS
-        if (group := _near(stem, SHIFTS[shift].groups, within=True)) is not None
-    }
-    suffix = end[0] if end else ".run"
-    if len(meant) == 1:
-        ((shift, group),) = meant.items()
-        return Path(shift, *place, group + suffix)
-    single = None if shifts else _near(stem, SHIFTS)
-    return None if single is None else Path(single + suffix)
-
-
-def _meant_seed(folder: str) -> int | None:
-    """Return the seed that a folder's name states, as ``seed-2`` does, or ``Seed_2``."""
-    match = re.fullmatch("seed[^a-z0-9]*([0-9]+)", folder.lower())
-    return int(match[1]) if match else None
-
-
-def _stem(file: Path) -> str:
-    return file.name.partition(".")[0]
-
-
-def _near(name: str, names: Iterable[str], *, within: bool = False) -> str | None:
-    """Return which of some names a name means: equal but for case, or the nearest.
-
-    Args:
-        name: the name.
-        names: what it may mean.
-        within: whether a name also means the only one that stands in it as a word.
-    """
-    lowered = {known.lower(): known for known in names}
-    plain = name.lower().replace("_", "-")
-    near = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
-    if not near and within:
-        near = [known for known in lowered if known in re.split("[^a-z0-9]+", plain)]
-    return lowered[near[0]] if len(near) == 1 else None
+def _refuse_unexpected(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise `RunError` if there are paths; each is a finding with the expected layout."""
+    lost = "its link leads nowhere, or in a circle; put the file there"
+    fix = f"expected {_LAYOUT}; move it elsewhere, or begin its name with a dot"
+    findings = [
+        Finding(
+            "no-place",
+            f"unexpected {'folder' if path.is_dir() else 'file'} in a run set",
+            str(path),
+            fix=fix if path.exists() else lost,
+        )
+        for path in paths
+    ]
+    if findings:
+        raise RunError(f"unexpected files in {folder}:", findings)

@@ -1,9 +1,10 @@
-"""Sidecars: the JSON file beside a run that records what made it, read once for all checks."""
+"""Sidecars: the JSON file next to a run that records what made it, read once for all checks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,13 @@ def low_recall(recall: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What the sidecar of a run says; of most facts perhaps nothing, as where there is none.
+    """The facts in the sidecar of a run, as far as it contains them.
 
     Attributes:
-        run: the run file.
+        run: the run file, or the name of a run in memory.
         path: the sidecar, which may not exist.
-        is_sound: false if it is no JSON object, or was changed; it then says nothing.
+        exists: whether there is a sidecar, or there are facts of a run in memory.
+        is_sound: false if it is no JSON object, or was changed; it then has no facts.
         run_sha256: the digest of the run file that it was written beside; "" if it does not say.
         data: the content digest of the data set; "" if it does not say.
         passages: the digest of the passages that were searched; "" if it does not say.
@@ -42,9 +44,13 @@ class Sidecar:
         queries: the digest of an extra test set's queries; "" if it does not say.
         absent_passages: how many passages that are relevant to such queries were not searched.
         trained_on: how many of these queries the model trained on, as `evaluation` counts them.
+        training_queries: what a model for all groups trained on: ``everything`` or ``none``; "" if
+            it does not say.
         weights: the digest of the model's weights; "" if it does not say.
         parameters: what decides the model beside the data; `None` if it does not say.
         tuned: the parameters that tuning chose; `None` if it does not say.
+        model_settings: the settings of a model that was trained elsewhere: name -> JSON value,
+            `None` if it does not say.
         hardware: the machine.
         candidates: whose passages were reranked; "" if it does not say.
         baseline: the name of the baseline; "" if it does not say.
@@ -57,6 +63,7 @@ class Sidecar:
 
     run: Path
     path: Path
+    exists: bool = False
     is_sound: bool = True
     run_sha256: str = ""
     data: str = ""
@@ -66,9 +73,11 @@ class Sidecar:
     queries: str = ""
     absent_passages: int = 0
     trained_on: Mapping[str, Any] = field(default_factory=dict)
+    training_queries: str = ""
     weights: str = ""
     parameters: Mapping[str, Any] | None = None
     tuned: Mapping[str, Any] | None = None
+    model_settings: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)
     candidates: str = ""
     baseline: str = ""
@@ -78,16 +87,28 @@ class Sidecar:
 
     @classmethod
     def of(cls, run: Path) -> Sidecar:
-        """Read the sidecar of a run."""
+        """Read the sidecar of a run file, if there is one."""
         path = sidecar_path(run)
         if not path.is_file():
             return cls(run, path)
-        facts = read_sidecar(path)
-        if facts is None:
-            return cls(run, path, is_sound=False)
+        with suppress(ValueError, RecursionError):
+            facts = json.loads(path.read_bytes())
+            if isinstance(facts, dict) and is_as_written(facts):
+                return cls.of_facts(run, facts, path)
+        return cls(run, path, exists=True, is_sound=False)
+
+    @classmethod
+    def of_facts(cls, run: Path, facts: Mapping[str, Any], path: Path | None = None) -> Sidecar:
+        """Return the sidecar with these facts, the JSON values of a sidecar.
+
+        Args:
+            run: the run file, or the name of a run in memory.
+            facts: the values.
+            path: the sidecar, if they were read from one; by default `run`.
+        """
 
         def fact(*names: str) -> Any:
-            """What stands under a name, within that under another; `None` if nothing does."""
+            """Return the value of a name, of a name within that value, ...; or `None`."""
             value: Any = facts
             for name in names:
                 value = value.get(name) if isinstance(value, Mapping) else None
@@ -97,10 +118,14 @@ class Sidecar:
             return str(fact(*names) or "")
 
         hardware, recall = fact("hardware"), fact("index", "recall")
+        # A model of one held-out group is described apart from what decides all groups' runs.
+        of_model = "model" if isinstance(fact("model"), Mapping) else "parameters"
+        settings = fact(of_model, "model_settings")
         empty = fact("queries_without_passages")
         return cls(
             run,
-            path,
+            path or run,
+            exists=True,
             run_sha256=text("run_sha256"),
             data=text("data_digest"),
             passages=text("passages", "sha256"),
@@ -108,10 +133,15 @@ class Sidecar:
             held_out=facts.get("held_out", ""),
             queries=text("test_set", "queries_sha256"),
             trained_on=fact("trained_on") or {},
+            training_queries=text("training_queries"),
             absent_passages=fact("relevant_not_in_collection", "test") or 0,
             weights=text("training", "weights_sha256"),
             parameters=fact("parameters"),
             tuned=fact("tuned", "parameters"),
+            model_settings={
+                "similarity": fact(of_model, "similarity"),
+                **(settings if isinstance(settings, Mapping) else {}),
+            },
             hardware=hardware if isinstance(hardware, Mapping) else {},
             candidates=text("candidates"),
             baseline=text("baseline"),
@@ -128,12 +158,3 @@ class Sidecar:
             str(self.path),
             fix="put the file back as it was written, or remove it",
         )
-
-
-def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
-    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
-    try:
-        facts = json.loads(sidecar.read_bytes())
-    except (ValueError, RecursionError):
-        return None
-    return facts if isinstance(facts, dict) and is_as_written(facts) else None

@@ -1,56 +1,62 @@
-"""What a run may come from: text files, Parquet files, and values in memory; each gives `Lines`."""
+"""Sources of runs: files, Parquet tables and values in memory, read as `Lines`."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import numbers
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain, count, islice, repeat
+from functools import partial
+from itertools import chain, compress, count, repeat, zip_longest
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from msshift_bench.errors import NotFoundError, UsageError, quoted
+from msshift_bench.libraries import compute as pc
 from msshift_bench.plumbing import (
     MAX_LINE_BYTES,
     MAX_RANK,
+    MAX_UNPACKED,
     DamagedInputError,
     TooLargeError,
+    batches,
     file_state,
-    is_json,
-    map_in_threads,
     open_stream,
     unpacked_batches,
 )
-from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.lines import (
-    FORMATS,
+    Findings,
     Lines,
     NotTextError,
     id_column,
-    parse_each,
-    parse_fast,
+    place_of,
+    read_ahead,
     sound_lines,
-    text_blocks,
 )
 
-MOST_THREADS = 4
+PARQUET = b"PAR1"
+"""The first bytes of a Parquet file."""
 
 _COLUMNS = (("query_id", "qid", "q_id"), ("doc_id", "docno"), ("score",), ("rank",))
 """The names of each column, here, in PyTerrier and in ranx; ranks may be lacking."""
 
+NO_RANKS = "has no ranks: choose a tie policy that goes by score"
+"""The end of the message for a run without ranks where the tie policy needs them."""
+
 _BATCH_ROWS = 100_000
+_PIECE_BYTES = 1 << 20
 
 Record = tuple[Any, ...]
 """Query id, document id, score and perhaps rank: values as they were given."""
@@ -63,13 +69,11 @@ class InputFile:
     Attributes:
         name: the name by which the user gave it.
         path: a path that can be read more than once.
-        lasting: whether that path is still there after the run was read.
         state: the file's state when it was first opened.
     """
 
     name: str
     path: Path
-    lasting: bool
     state: tuple[int, int, int] | None
 
 
@@ -97,7 +101,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(InputFile(name, path, True, file_state(path)))
+                files.append(InputFile(name, path, file_state(path)))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -105,7 +109,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             copy = Path(folder) / str(number)
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
-            files.append(InputFile(name, copy, False, file_state(copy)))
+            files.append(InputFile(name, copy, file_state(copy)))
         yield files
 
 
@@ -122,12 +126,6 @@ def sha256_of_files(files: Sequence[InputFile]) -> str:
     return digest.hexdigest()
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet files do."""
-    with _named(path), path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
     """Add the path to errors of reading, as errors of opening have it."""
@@ -138,136 +136,213 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-class TextRun:
-    """A text file in one of `FORMATS`.
+@dataclass(frozen=True, slots=True)
+class RunFormat:
+    """A format of run files.
 
-    Args:
-        file: the file.
-        run_format: a key of `FORMATS`, or ``"auto"`` to take it from the first line's fields.
-        first: the run's first text file, whose format the others must have, because ranks and
-            scores do not compare; `None` for the first one itself.
+    Attributes:
+        name: its name for ``--run-format``.
+        shape: the fields of a line, separated by blanks, or the nesting of values.
+        about: the tools that write it.
+        endings: the endings of its files in run sets, without the ending of a compression.
+        recognise: takes the first block of a file, decompressed. It returns true if the file has
+            this format, and `None` if it may have it, so that the user must name it.
+        read: yields the lines of a file.
+        contradicts: takes `formats.QueryNumbers`, and returns the mask of the queries whose
+            numbers have another meaning than in this format. It is for formats of text that were
+            recognised and not named.
+        split: returns the named runs of a file; `None` for formats of one run.
     """
 
-    def __init__(self, file: InputFile, run_format: str, first: TextRun | None = None) -> None:
-        self.name = file.name
-        self.tag = ""
-        self._path = file.path
-        self._format = run_format
-        self._first = first
+    name: str
+    shape: str
+    about: str
+    endings: tuple[str, ...]
+    recognise: Callable[[bytes], bool | None]
+    read: Callable[[FileRun, Findings], Iterator[Lines]]
+    contradicts: Callable[[Any], NDArray[np.bool_]] | None = None
+    split: Callable[[FileRun, Findings], list[NamedRun]] | None = None
 
-    def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
-        """Yield the sound lines, a block of text after the other."""
-        place = place_of(file, 1)
+
+@dataclass(slots=True, eq=False)
+class FileRun:
+    """A run's file, or one of its parts.
+
+    Attributes:
+        file: the file.
+        formats: name -> format that the file may have; one if the user named it.
+        first: the run's first file, whose format the others have, because ranks and scores do not
+            compare; `None` for the first one itself.
+        needs_ranks: whether ranks are needed.
+        format: the format; `None` until it is known.
+        tag: the run tag, once the file was read; "" if the format has none.
+        number: the place of the file among the run's.
+        stream: the content, decompressed, while it is read.
+        head: the first block of `stream`, which is still to be read from it.
+    """
+
+    file: InputFile
+    formats: Mapping[str, RunFormat]
+    first: FileRun | None = None
+    needs_ranks: bool = False
+    format: RunFormat | None = None
+    tag: str = ""
+    number: int = 0
+    stream: BinaryIO = field(default_factory=io.BytesIO)
+    head: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """The name by which the user gave the file."""
+        return self.file.name
+
+    def place(self, line: int) -> int:
+        """Return the place of a line; line 0 is the complete file."""
+        return place_of(self.number, line)
+
+    def content(self) -> bytearray:
+        """Read the complete content.
+
+        Raises:
+            TooLargeError: if it has more than `MAX_UNPACKED` bytes.
+        """
+        content = bytearray()
+        for piece in iter(partial(self.stream.read, _PIECE_BYTES), b""):
+            content += piece
+            if len(content) > MAX_UNPACKED:
+                raise TooLargeError(f"it unpacks to more than {MAX_UNPACKED:,} bytes")
+        return content
+
+    def lines(self, number: int, findings: Findings) -> Iterator[Lines]:
+        """Yield the sound lines.
+
+        Args:
+            number: the place of the file among the run's.
+            findings: where findings go.
+
+        Raises:
+            UsageError: if ranks are needed, and the file has none.
+        """
+        self.number = number
+        errors, is_empty = sum(findings.counts.values()), True
         try:
-            with open_stream(self._path) as stream:
-                blocks = self._blocks(stream, place, findings)
-                for parsed in map_in_threads(self._parse, blocks, MOST_THREADS):
-                    if isinstance(parsed, bytes):
-                        yield parse_each(parsed, place, self._format, findings)
-                        place += parsed.count(b"\n")
-                    else:
-                        yield parsed._replace(places=parsed.places + place)
-                        place += len(parsed.scores)
+            with _named(self.file.path), open_stream(self.file.path) as content:
+                self.stream, self.head = read_ahead(content)
+                self.format = self.format or self._find_format(findings)
+                for lines in self.format.read(self, findings) if self.format else ():
+                    if self.needs_ranks and lines.ranks is None:
+                        raise UsageError(f"{self.name} {NO_RANKS}")
+                    is_empty = False
+                    yield lines
         except NotTextError:
             return
         except DamagedInputError as error:
-            findings.add("truncated-input", place_of(file, 0), str(error))
-        else:
-            if place == place_of(file, 1):
-                findings.add("empty-file", place_of(file, 0), "the file holds no line")
+            findings.add("truncated-input", self.place(0), str(error))
+        if is_empty and sum(findings.counts.values()) == errors:
+            findings.add("empty-file", self.place(0), "the file holds no line")
 
-    def _parse(self, text: bytes) -> Lines | bytes:
-        """Return a text's lines, numbered from 0, or the text, to be read line by line."""
-        return parse_fast(text, self._format) or text
+    def _find_format(self, findings: Findings) -> RunFormat | None:
+        """Return the format; `None`, with a finding, if the user must name it."""
+        if self.first is not None or len(self.formats) == 1:
+            return self.first.format if self.first else next(iter(self.formats.values()))
+        possible = []
+        for row in self.formats.values():
+            is_format = row.recognise(self.head)
+            if is_format:
+                return row
+            possible += [row] * (is_format is None)
+        if not possible:
+            return next(iter(self.formats.values()))  # whose reader reports what is wrong
+        shapes = " and of ".join(f"{row.name} ({row.shape})" for row in possible)
+        names = " or ".join(row.name for row in possible)
+        message = f"the columns can be those of {shapes}: give --run-format {names}"
+        findings.add("format-ambiguous", self.place(1), message)
+        return None
 
-    def _blocks(self, stream: Any, place: int, findings: RunFindings) -> Iterator[bytes]:
-        """Yield the text in blocks; the first gives the format and the run tag.
+    def named_runs(self, findings: Findings) -> list[NamedRun]:
+        """Return the runs of a file of several named runs; none for a file of another format.
 
-        Raises:
-            NotTextError: if the file is JSON.
+        Only files with an ending of such a format are opened, if the user did not name it.
         """
-        blocks = text_blocks(stream)
-        for text in islice(blocks, 1):
-            first = text.lstrip().partition(b"\n")[0]
-            if is_json(first):
-                findings.add("binary-input", place, "this is JSON, not a run in lines of text")
-                raise NotTextError
-            fields = first.split()
-            if self._format == "auto" and self._first is not None:
-                self._format = self._first._format
-            if self._format == "auto":
-                self._format = "msmarco" if len(fields) == len(FORMATS["msmarco"]) else "trec"
-            if len(fields) == len(FORMATS["trec"]):
-                self.tag = fields[-1].decode(errors="replace")
-            yield text
-        yield from blocks
+        is_named = len(self.formats) == 1
+        for row in self.formats.values():
+            if row.split and (is_named or any(end in self.name for end in row.endings)):
+                with _named(self.file.path), open_stream(self.file.path) as content:
+                    self.stream, self.head = read_ahead(content)
+                    return row.split(self, findings) if is_named or row.recognise(self.head) else []
+        return []
 
 
-class ParquetRun:
-    """A Parquet file with columns query_id, doc_id, score and, optionally, rank.
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRun:
+    """One of the runs of a file of several.
 
-    PyTerrier's names ``qid`` and ``docno``, and ranx's ``q_id``, are understood. Ids are strings,
-    UTF-8 in bytes, or integers that stand for their decimal digits.
-
-    Args:
-        file: the file.
-        with_ranks: whether ranks are needed.
+    Attributes:
+        name: its name.
+        tag: the run tag.
+        facts: facts about the run that the file contains.
+        lines: yields the sound lines, as `FileRun.lines`.
     """
 
-    tag = ""
+    name: str
+    tag: str
+    facts: Mapping[str, Any]
+    lines: Callable[[int, Findings], Iterator[Lines]]
 
-    def __init__(self, file: InputFile, *, with_ranks: bool) -> None:
-        self.name = file.name
-        self._path = file.path
-        self._needs_ranks = with_ranks
 
-    def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
-        """Yield the sound rows, batch by batch.
+def read_parquet(file: FileRun, findings: Findings) -> Iterator[Lines]:
+    """Yield the sound rows of a Parquet file, batch by batch.
 
-        Raises:
-            UsageError: if ranks are needed and the file has none.
-        """
-        import pyarrow.parquet as pq  # takes a while, which other formats need not wait for
+    It has columns query_id, doc_id, score and, optionally, rank; PyTerrier's names ``qid`` and
+    ``docno``, and ranx's ``q_id``, are understood, and other columns are left out. Ids are strings,
+    UTF-8 in bytes, or integers that stand for their decimal digits.
+    """
+    import pyarrow.parquet as pq  # takes a while, which other formats need not wait for
 
-        try:
-            names = self._choose(pq.read_schema(self._path.absolute()).names, file, findings)
-            place = place_of(file, 1)
-            for batch in unpacked_batches(self._path, names, _BATCH_ROWS) if names else ():
-                columns = [batch.column(name) for name in names]
-                lines = _lines_of_columns(columns, place)
-                if lines is None:
-                    records = zip(*(column.to_pylist() for column in columns), strict=True)
-                    places = range(place, place + len(batch))
-                    with_ranks = len(names) == len(_COLUMNS)
-                    lines = _sound_records(records, places, findings, with_ranks=with_ranks)
+    try:
+        with file.file.path.open("rb") as stored:
+            is_packed = file.head.startswith(PARQUET) and stored.read(len(PARQUET)) != PARQUET
+        source = pa.BufferReader(file.content()) if is_packed else file.file.path.absolute()
+        names = _choose_columns(pq.read_schema(source).names, file, findings)
+        place = file.place(1)
+        for batch in unpacked_batches(source, names, _BATCH_ROWS) if names else ():
+            columns = [batch.column(name) for name in names]
+            lines = _lines_of_columns(columns, place)
+            if lines is None:
+                values = (column.to_pylist() for column in columns)
+                yield from lines_of_records(
+                    zip(range(place, place + len(batch)), *values, strict=True),
+                    findings,
+                    with_ranks=len(names) == len(_COLUMNS),
+                )
+            else:
                 yield lines
-                place += len(batch)
-        except TooLargeError as error:
-            findings.add("parquet-too-large", place_of(file, 0), str(error))
-        except (pa.ArrowException, OSError) as error:
-            findings.add("truncated-input", place_of(file, 0), f"the file is damaged: {error}")
+            place += len(batch)
+    except TooLargeError as error:
+        findings.add("parquet-too-large", file.place(0), str(error))
+    except (pa.ArrowException, OSError) as error:
+        findings.add("truncated-input", file.place(0), f"the file is damaged: {error}")
 
-    def _choose(self, present: Sequence[str], file: int, findings: RunFindings) -> list[str]:
-        """Return the columns to read, in the order of `_COLUMNS`; none, if they cannot be read."""
-        *required, rank = (next((n for n in names if n in present), "") for names in _COLUMNS)
-        if self._needs_ranks and not rank:
-            raise UsageError(f"{self.name} has no ranks: choose a tie policy that goes by score")
-        names = [*required, *filter(None, [rank])]
-        if all(present.count(name) == 1 for name in names):
-            return names
-        message = f"the columns are {', '.join(present) or 'none'}"
-        findings.add("unreadable-parquet", place_of(file, 0), message)
-        return []
+
+def _choose_columns(present: Sequence[str], file: FileRun, findings: Findings) -> list[str]:
+    """Return the columns to read, in the order of `_COLUMNS`; none, if they cannot be read."""
+    *required, rank = (next((n for n in names if n in present), "") for names in _COLUMNS)
+    names = [*required, *filter(None, [rank])]
+    if all(present.count(name) == 1 for name in names):
+        return names
+    findings.add(
+        "unreadable-parquet", file.place(0), f"the columns are {', '.join(present) or 'none'}"
+    )
+    return []
 
 
 def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
     """Return columns of a Parquet file as lines; `None` if a value needs a closer look."""
     query, doc, score, *rank = columns
     numeric = pa.types.is_floating(score.type) or pa.types.is_integer(score.type)
-    are_integers = all(pa.types.is_integer(column.type) for column in rank)
-    if not (len(score) and numeric and are_integers) or any(
-        column.null_count for column in columns
-    ):
+    if not (
+        len(score) and numeric and all(pa.types.is_integer(column.type) for column in rank)
+    ) or any(column.null_count for column in columns):
         return None
     queries, docs = _as_ids(query), _as_ids(doc)
     if queries is None or docs is None:
@@ -309,6 +384,9 @@ class MemoryRun:
             their decimal digits. An iterator is held in memory.
         with_ranks: whether to take ranks where the source has them.
 
+    Attributes:
+        held: the source; a list of what an iterator yielded.
+
     Raises:
         UsageError: if the source is none of these.
     """
@@ -316,7 +394,7 @@ class MemoryRun:
     tag = ""
 
     def __init__(self, source: object, *, with_ranks: bool) -> None:
-        self._source: Any = source
+        self.held: Any = source
         self._with_ranks = with_ranks
         if isinstance(source, Mapping):
             self.name, self._records = "<mapping>", self._of_mapping
@@ -324,45 +402,53 @@ class MemoryRun:
             self.name, self._records = "<table>", self._of_table
         elif isinstance(source, Iterable):
             self.name, self._records = "<records>", self._of_records
-            self._source = list(source)
+            self.held = list(source)
         else:
             raise UsageError(
                 f"a run is a path, a mapping, a table or records, not {quoted(source)}; "
                 "of a Run of ranx pass to_dict()"
             )
 
-    def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
+    def lines(self, file: int, findings: Findings) -> Iterator[Lines]:
         """Yield the sound records, numbered from 1; those of a mapping have no number.
 
         Raises:
             UsageError: if the source lacks ranks although they are needed, or a column; or if it
                 holds something else than mappings or records.
         """
-        records = self._records()
-        numbered = repeat(0) if isinstance(self._source, Mapping) else count(1)
-        while batch := list(islice(records, _BATCH_ROWS)):
-            places = [place_of(file, number) for number in islice(numbered, len(batch))]
-            yield _sound_records(batch, places, findings, with_ranks=self._with_ranks)
+        numbered = repeat(0) if isinstance(self.held, Mapping) else count(1)
+        yield from lines_of_records(
+            (
+                (place_of(file, number), *record)
+                for number, record in zip(numbered, self._records(), strict=False)
+            ),
+            findings,
+            with_ranks=self._with_ranks,
+        )
 
     def _of_mapping(self) -> Iterator[Record]:
         if self._with_ranks:
-            raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
-        for query, docs in self._source.items():
-            if not hasattr(docs, "items") or any(
-                isinstance(score, Mapping) for _, score in islice(docs.items(), 1)
-            ):
+            raise UsageError(f"a mapping {NO_RANKS}")
+        for query, docs in self.held.items():
+            pairs = _scored_documents(docs)
+            if pairs is None:
                 raise UsageError(
                     "a run as a mapping is query id -> doc id -> score, and query "
                     f"{quoted(query)} has {quoted(docs)}"
                 )
-            yield from ((query, doc, score) for doc, score in docs.items())
+            yield from ((query, doc, score) for doc, score in pairs)
 
     def _of_table(self) -> Iterator[Record]:
-        return table_rows(self._source, _COLUMNS if self._with_ranks else _COLUMNS[:-1])
+        return table_rows(self.held, _COLUMNS if self._with_ranks else _COLUMNS[:-1])
 
     def _of_records(self) -> Iterator[Record]:
-        for number, record in enumerate(self._source, start=1):
+        for number, record in enumerate(self.held, start=1):
             fields = record
+            if isinstance(record, list):
+                raise UsageError(
+                    f"record {number} is a list, and has no query id; "
+                    "pass dict(zip(query_ids, rankings))"
+                )
             if not isinstance(record, tuple) or hasattr(record, "query_id"):
                 if not isinstance(record, Mapping):
                     record = {name: getattr(record, name, None) for name in chain(*_COLUMNS)}
@@ -404,37 +490,66 @@ def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _sound_records(
-    records: Iterable[Record], places: Sequence[int], findings: RunFindings, *, with_ranks: bool
-) -> Lines:
-    """Return Python values as lines; those that are wrong are left out, with a finding each."""
-    rows = []
-    for place, (query, doc, score, *rank) in zip(places, records, strict=True):
-        ids = _identifier(query), _identifier(doc)
-        if all(ids):
-            rows.append((place, *ids, score, rank[0] if rank else None))
-        else:
-            message = f"query {quoted(query)}, document {quoted(doc)}: not both are ids"
-            findings.add("id-invalid", place, message)
-    sound_places, queries, docs, scores, ranks = zip(*rows, strict=True) if rows else ((),) * 5
-    return sound_lines(
-        sound_places,
-        (id_column(queries), id_column(docs)),
-        ([_number(score) for score in scores], scores),
-        ([_whole_number(rank) for rank in ranks], ranks) if with_ranks else None,
-        findings,
-    )
+def _scored_documents(ranking: Any) -> Sequence[tuple[Any, Any]] | None:
+    """Return a query's pairs of doc id and score; `None` for other values.
+
+    Args:
+        ranking: doc id -> score, a list of such pairs, or a list of mappings with the keys ``id``
+            and ``score``, as PyLate's retrievers return it.
+    """
+    if hasattr(ranking, "items"):
+        pairs = list(ranking.items())
+        return pairs if not any(isinstance(score, Mapping) for _, score in pairs[:1]) else None
+    if not isinstance(ranking, list | tuple):
+        return None
+    pairs = [
+        (one.get("id"), one.get("score")) if isinstance(one, Mapping) else one for one in ranking
+    ]
+    return pairs if all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs) else None
+
+
+def lines_of_records(
+    records: Iterable[Record], findings: Findings, *, with_ranks: bool = False
+) -> Iterator[Lines]:
+    """Yield Python values as lines; unsound ones are left out, with a finding each.
+
+    Args:
+        records: place, as `lines.place_of` encodes it, query id, doc id, score, and perhaps rank.
+        findings: where findings go.
+        with_ranks: whether every record has a rank.
+    """
+    for batch in batches(records, _BATCH_ROWS):
+        columns = [list(column) for column in zip_longest(*batch)]
+        columns += [[None] * len(batch)] * (5 - len(columns))
+        places, queries, docs, *_ = columns
+        columns[1:3] = ids = [list(map(_identifier, queries)), list(map(_identifier, docs))]
+        wrong = {row for column in ids for row, one in enumerate(column) if not one}
+        for row in sorted(wrong):
+            pair = f"query {quoted(queries[row])}, document {quoted(docs[row])}"
+            findings.add("id-invalid", places[row], f"{pair}: not both are ids")
+        if wrong:
+            kept = [row not in wrong for row in range(len(batch))]
+            columns = [list(compress(column, kept)) for column in columns]
+        places, queries, docs, scores, ranks = columns
+        yield sound_lines(
+            places,
+            (id_column(queries), id_column(docs)),
+            ([score if type(score) is float else _number(score) for score in scores], scores),
+            ([_whole_number(rank) for rank in ranks], ranks) if with_ranks else None,
+            findings,
+        )
 
 
 def _identifier(value: Any) -> bytes:
     """Return the UTF-8 bytes of an id; b"" if it is no text or integer that a line can hold."""
+    if type(value) is str and value.isascii() and len(value) <= MAX_LINE_BYTES:
+        return value.encode()  # almost always
     if not isinstance(value, bool) and isinstance(value, numbers.Integral):
         value = str(value)
     try:
         if isinstance(value, bytes):
             value = value.decode()
-        fits = isinstance(value, str) and len(value) <= MAX_LINE_BYTES
-        return value.encode() if fits else b""
+        return value.encode() if isinstance(value, str) and len(value) <= MAX_LINE_BYTES else b""
     except UnicodeError:
         return b""
 
@@ -455,8 +570,3 @@ def _whole_number(value: Any) -> int:
     """Return a rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
     number = _number(value)
     return int(number) if number.is_integer() and 0 <= number <= MAX_RANK else -1
-
-
-Source = TextRun | ParquetRun | MemoryRun
-"""One part of a run. Its name is what the user called it by; its tag, once it was read, the run tag
-of its first line, "" where there is none."""

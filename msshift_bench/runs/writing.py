@@ -1,4 +1,4 @@
-"""Writing runs, in columns of thousands of lines."""
+"""Rankings in memory as columns of checked, sorted lines: written to a file, or judged at once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.errors import RunError, UsageError, quoted
+from msshift_bench.libraries import compute as pc
 from msshift_bench.plumbing import write_atomically
+from msshift_bench.runs.lines import Findings, Lines
 from msshift_bench.runs.runsets import system_of
 from msshift_bench.runs.sources import is_table
 
 BLOCK = 50_000
-"""Least lines to format together; a block holds whole queries."""
+"""Least lines to hold together; a block holds whole queries."""
 
 LEVEL = 1
 """The level of gzip: nine times faster than level 9, and 11% larger. The bytes of faster libraries
@@ -31,14 +34,13 @@ _OTHERS = {".bz2", ".csv", ".json", ".jsonl", ".lz4", ".parquet", ".pkl", ".xz",
 
 _TEXT = pa.large_string()
 
-_Ranked = tuple[str, Mapping[str, float]]
-_Scores = npt.NDArray[np.float32]
-_Places = npt.NDArray[np.int64]
+Ranked = tuple[str, Mapping[str, float]]
+"""A query id, and its ranking: doc id -> score."""
 
 
 def write_run(
     path: str | PathLike[str],
-    rankings: Mapping[str, Mapping[str, float]] | Iterable[_Ranked],
+    rankings: Mapping[str, Mapping[str, float]] | Iterable[Ranked],
     tag: str | None = None,
 ) -> None:
     """Write a run in TREC's six columns, complete or not at all.
@@ -79,7 +81,8 @@ def write_run(
             "read_run(table), of a Run of ranx to_dict()"
         )
     pairs = rankings.items() if isinstance(rankings, Mapping) else rankings
-    blocks = _blocks(pairs, tag, str(path))
+    _fields([tag], str(path))
+    blocks = (_text(lines, tag) for lines in _lines(pairs, str(path)))
     with write_atomically(path) as file:
         if path.suffix == ".gz":
             with gzip.GzipFile("", "wb", LEVEL, file, mtime=0) as compressed:
@@ -88,31 +91,57 @@ def write_run(
             file.writelines(blocks)
 
 
-def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memoryview]:
-    """Yield the text of the run, some queries at a time."""
-    _fields([tag], name)
+class RankedRun(NamedTuple):
+    """A run whose rankings are made while it is read; it is read once.
+
+    Attributes:
+        name: the name in messages.
+        rankings: a stream of pairs of a query id and its doc id -> score.
+        tag: the run tag.
+    """
+
+    name: str
+    rankings: Iterable[Ranked]
+    tag: str
+
+    def lines(self, _file: int, _findings: Findings) -> Iterator[Lines]:
+        """Yield the lines, numbered from 1; a ranking that cannot be written raises an error."""
+        return _lines(self.rankings, self.name)
+
+
+def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
+    """Yield the lines of the run, some queries at a time, in the order of the ``trec`` policy."""
     seen: set[str] = set()
-    is_empty = True
+    done = 0
     for part in _parts(rankings):
         queries = [query for query, _ in part]
-        starts = np.cumsum([0, *(len(documents) for _, documents in part)])
+        counts = np.array([len(documents) for _, documents in part])
         docs = _fields(list(chain.from_iterable(documents for _, documents in part)), name)
         values = list(chain.from_iterable(documents.values() for _, documents in part))
-        scores = _numbers(values, name)
+        scores, query_of = _numbers(values, name), np.repeat(np.arange(len(part)), counts)
         for row in np.flatnonzero(~np.isfinite(scores))[:1]:
-            query = queries[np.searchsorted(starts, row, side="right") - 1]
+            query = queries[query_of[row]]
             raise RunError(f"{name}: query {query!r} has a score that is not finite")
         for query in queries:
             if query in seen:
                 raise RunError(f"{name}: query {query!r} stands twice")
             seen.add(query)
-        is_empty = is_empty and not len(docs)
-        yield _text(_fields(queries, name), starts, docs, scores, tag)
-    if is_empty:
+        if not _in_order(query_of, docs, scores):
+            order = pc.sort_indices(
+                pa.table({"query": query_of, "score": scores, "doc": docs}),
+                sort_keys=[("query", "ascending"), ("score", "descending"), ("doc", "descending")],
+            )
+            docs, scores = docs.take(order), scores[order]
+        numbers = np.arange(1, len(docs) + 1)
+        ranks = numbers - (np.cumsum(counts) - counts)[query_of]
+        ids = _fields(queries, name).take(pa.array(query_of)).cast(pa.binary())
+        yield Lines(ids, docs.cast(pa.binary()), scores, ranks, numbers + done)
+        done += len(docs)
+    if not done:
         raise RunError(f"{name}: no query has a document, and an empty run cannot be read back")
 
 
-def _numbers(values: Sequence[float], name: str) -> _Scores:
+def _numbers(values: Sequence[float], name: str) -> Vectors:
     """Return scores as 32-bit floats.
 
     Raises:
@@ -127,9 +156,9 @@ def _numbers(values: Sequence[float], name: str) -> _Scores:
         raise RunError(f"{name}: {quoted(wrong)} is no score") from None
 
 
-def _parts(rankings: Iterable[_Ranked]) -> Iterator[list[_Ranked]]:
+def _parts(rankings: Iterable[Ranked]) -> Iterator[list[Ranked]]:
     """Yield lists of queries with `BLOCK` lines or more; the last list may have fewer."""
-    part: list[_Ranked] = []
+    part: list[Ranked] = []
     lines = 0
     for query, documents in rankings:
         if not hasattr(documents, "items"):
@@ -166,46 +195,24 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
     return pa.array(words, _TEXT)
 
 
-def _content(array: pa.Array) -> tuple[_Places, npt.NDArray[np.uint8]]:
+def _content(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
     """Return the bounds of an array's texts, and their bytes, one after the other."""
     _, offsets, text = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[: len(array) + 1]
     return ends, np.frombuffer(text, np.uint8)[: ends[-1]]
 
 
-def _text(
-    queries: pa.Array, starts: _Places, docs: pa.Array, scores: _Scores, tag: str
-) -> memoryview:
-    """Return the lines of some queries.
-
-    Args:
-        queries: the query ids.
-        starts: the place of each query's first document, and the end.
-        docs: the documents' ids.
-        scores: their scores.
-        tag: the run tag.
-    """
-    query_of = np.repeat(np.arange(len(queries)), np.diff(starts))
-    ranks = np.arange(len(docs)) - starts[query_of] + 1
-    if not _in_order(query_of, docs, scores):
-        columns = {"query": query_of, "score": scores, "doc": docs}
-        keys = [("query", "ascending"), ("score", "descending"), ("doc", "descending")]
-        order = pc.sort_indices(pa.table(columns), sort_keys=keys)
-        docs, scores = docs.take(order), scores[order]
+def _text(lines: Lines, tag: str) -> memoryview:
+    """Return lines that have ranks as text in TREC's six columns."""
     iteration, last, space = (pa.scalar(text, _TEXT) for text in ("Q0", f"{tag}\n", " "))
-    lines = pc.binary_join_element_wise(
-        queries.take(pa.array(query_of)),
-        iteration,
-        docs,
-        pc.cast(pa.array(ranks), _TEXT),
-        _score_texts(scores),
-        last,
-        space,
+    queries, docs, ranks = (
+        pc.cast(column, _TEXT) for column in (lines.queries, lines.docs, pa.array(lines.ranks))
     )
-    return _content(lines)[1].data
+    fields = queries, iteration, docs, ranks, _score_texts(lines.scores), last
+    return _content(pc.binary_join_element_wise(*fields, space))[1].data
 
 
-def _in_order(query_of: _Places, docs: pa.Array, scores: _Scores) -> bool:
+def _in_order(query_of: Ints, docs: pa.Array, scores: Vectors) -> bool:
     """Return whether the lines of each query are by score, then document id, both descending."""
     before, after = scores[:-1], scores[1:]
     same = query_of[:-1] == query_of[1:]
@@ -218,7 +225,7 @@ def _in_order(query_of: _Places, docs: pa.Array, scores: _Scores) -> bool:
     )
 
 
-def _score_texts(scores: _Scores) -> pa.Array:
+def _score_texts(scores: Vectors) -> pa.Array:
     """Return the shortest texts that read back as the same 32-bit floats, as numpy prints them.
 
     Arrow gives the same texts, several times faster, for numbers of everyday size that are not

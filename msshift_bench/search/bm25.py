@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError, check_name
 from msshift_bench.libraries import Library
 from msshift_bench.plumbing import (
     batches,
@@ -140,10 +140,9 @@ class Bm25Parameters:
         for kind, name, valid in (
             ("engine", self.engine, ENGINES),
             ("stemmer", self.stemmer, STEMMERS),
-            ("stop words", self.stop_words, tuple(STOP_WORD_LISTS)),
+            ("stop words", self.stop_words, STOP_WORD_LISTS),
         ):
-            if name not in valid:
-                raise UnknownNameError(kind, name, valid)
+            check_name(kind, name, valid)
 
     def tokenizer(self) -> Any:
         """Return bm25s' tokenizer: lower-cased words of two or more letters, filtered and stemmed.

@@ -31,8 +31,7 @@ class _Separators(dict[int, str]):
     """A code point -> a space if it is punctuation, a separator or a control; else itself."""
 
     def __missing__(self, code: int) -> str:
-        kind = unicodedata.category(chr(code))
-        self[code] = " " if kind[0] in "PZC" else chr(code)
+        self[code] = " " if unicodedata.category(chr(code))[0] in "PZC" else chr(code)
         return self[code]
 
 

@@ -28,6 +28,7 @@ from msshift_bench.similarity.values import (
     compare_files,
     compare_groups,
     group_similarity,
+    open_models,
     set_similarity,
     similarity_per_query,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "embed_texts",
     "find_indicator",
     "group_similarity",
+    "open_models",
     "product_error",
     "queries_by_passage",
     "read_query_set",

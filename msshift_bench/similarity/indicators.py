@@ -23,7 +23,9 @@ from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
-from msshift_bench.errors import DataError, UnknownNameError
+from msshift_bench.encoders import EncoderSpec
+from msshift_bench.errors import DataError, check_name
+from msshift_bench.evaluation import OpenedRunSet
 from msshift_bench.search import content_words
 from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
@@ -31,6 +33,9 @@ from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_q
 
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 """From the text of a query to its words."""
+
+Models: TypeAlias = Mapping[str, str | Path] | Sequence[OpenedRunSet] | str | Path | None
+"""Bi-encoders; see `IndicatorOptions`."""
 
 
 def split_words(text: str) -> list[str]:
@@ -99,11 +104,13 @@ class IndicatorOptions(TypedDict, total=False):
             at white space, and ``unseen-words`` takes runs of two or more letters, lower-cased,
             without stop words.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model. By
-            default the paper's ``distilbert-base-uncased``, or ``terms`` for data of ``mini``.
-        pooling: ``cls`` (default), ``mean``, or ``own`` for a model that sentence-transformers
-            saved, which makes a query's vector by itself.
-        models: the bi-encoders: a folder of run sets of one system with kept models, held-out group
-            -> model folder, or one model folder for two sets of queries.
+            default the paper's ``distilbert-base-uncased``, or ``terms`` for data of ``mini``. Or
+            an `EncoderSpec` with settings.
+        pooling: of an encoder that is given by name: ``cls`` (default), ``mean``, or ``own`` for a
+            model that sentence-transformers saved, which makes a query's vector by itself.
+        models: the bi-encoders: a folder of run sets of one system with kept models, or such run
+            sets opened; held-out group -> model folder; or one model folder for two sets of
+            queries.
         seed: the seed whose models count, if the run set has several; by default the smallest.
 
     Examples:
@@ -113,9 +120,9 @@ class IndicatorOptions(TypedDict, total=False):
     """
 
     tokenizer: Tokenizer
-    encoder: str | None
+    encoder: str | EncoderSpec | None
     pooling: str
-    models: Mapping[str, str | Path] | str | Path | None
+    models: Models
     seed: int | None
 
 
@@ -238,6 +245,5 @@ def find_indicator(name: str) -> Indicator:
     Raises:
         UnknownNameError: if there is none; the message lists them and names the nearest.
     """
-    if name not in INDICATORS:
-        raise UnknownNameError("indicator", name, INDICATORS)
+    check_name("indicator", name, INDICATORS)
     return INDICATORS[name]

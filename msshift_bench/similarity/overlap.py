@@ -20,6 +20,7 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import Note, Result, TableSpec, tabulated
 from msshift_bench.output import COUNT, Format
+from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
@@ -102,20 +103,14 @@ _TABLES: Sequence[TableSpec] = (
 
 def relevant_passages(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
     """Return query_id -> its passages of a relevance of at least `least`."""
-    passages: dict[str, set[str]] = {}
-    for qrel in qrels:
-        if qrel.relevance >= least:
-            passages.setdefault(qrel.query_id, set()).add(qrel.doc_id)
-    return passages
+    relevant = ((qrel.query_id, qrel.doc_id) for qrel in qrels if qrel.relevance >= least)
+    return {query_id: set(doc_ids) for query_id, doc_ids in values_by_key(relevant).items()}
 
 
 def queries_by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     """Return passage -> the queries that it is relevant to."""
-    queries: dict[str, set[str]] = {}
-    for query_id, passages in relevant.items():
-        for doc_id in passages:
-            queries.setdefault(doc_id, set()).add(query_id)
-    return queries
+    pairs = ((doc_id, query_id) for query_id, passages in relevant.items() for doc_id in passages)
+    return {doc_id: set(query_ids) for doc_id, query_ids in values_by_key(pairs).items()}
 
 
 def _shared(

@@ -16,8 +16,8 @@ from msshift_bench.errors import (
     DataError,
     FindingLog,
     MissingError,
-    UnknownNameError,
     UsageError,
+    check_name,
 )
 from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
@@ -88,10 +88,8 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         MissingError: if the data set holds ids only.
         IntegrityError: if a file is missing or is not the one that was built.
     """
-    if split not in GROUP_SPLITS:
-        raise UnknownNameError("split of groups", split, GROUP_SPLITS)
-    if shift.name not in dataset.manifest.shifts:
-        raise UnknownNameError(f"shift in {dataset.folder}", shift.name, dataset.manifest.shifts)
+    check_name("split of groups", split, GROUP_SPLITS)
+    check_name(f"shift in {dataset.folder}", shift.name, dataset.manifest.shifts)
     if shift.by_size:
         raise UsageError(
             f"the groups of {shift.name} are training sets, which have one test set; compare files "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -16,16 +16,25 @@ import pyarrow as pa
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.encoders import OWN, TERMS, EncoderSpec, choose_encoder
-from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.errors import MissingError, UsageError, check_name
+from msshift_bench.evaluation import (
+    Note,
+    Opened,
+    OpenedRunSet,
+    Result,
+    Section,
+    Settings,
+    apply_checks,
+)
 from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
-from msshift_bench.runs import Sidecar, find_run_sets, model_path
+from msshift_bench.runs import Listing, find_run_sets, model_path
 from msshift_bench.search import warn_of_single_words
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, known_shifts, shift_names
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
     IndicatorOptions,
+    Models,
     find_indicator,
 )
 from msshift_bench.similarity.query_sets import (
@@ -150,14 +159,15 @@ def group_similarity(
         short 0.18 44 62
         long 0.18 62 44
     """
-    chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
+    chosen, dataset = find_indicator(indicator), open_dataset(data)
+    cut = get_shift(shift, dataset.shifts)
     _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
     other_split = against or chosen.other_split(split)
     others = groups if other_split == split else group_queries(dataset, cut, other_split)
     models: Mapping[str, str | Path] = {}
     if chosen.needs == "model":
-        models = _models_of_shift(options, cut, dataset.manifest.content_digest)
+        models = _models_of_shift(options, cut, dataset.info)
     every = [text for queries in (*groups.values(), *others.values()) for text in queries.texts]
     needed = None if models else _needed(chosen, every, options, dataset=dataset, shift=cut.name)
     values, widths = [], dict[str, int]()
@@ -230,7 +240,7 @@ def set_similarity(
         )
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
-    if isinstance(options.get("models"), Mapping):
+    if not isinstance(options.get("models"), str | Path | None):
         raise UsageError("two sets of queries are compared under one model: give its folder")
     needed = _needed(chosen, (*training.texts, *tested.texts), options)
     return _compare(chosen, training, tested, needed)
@@ -272,8 +282,7 @@ def _needed(
     """
     if indicator.needs == "labels":
         assert dataset is not None  # sets of queries are refused before
-        rows = dataset.rows(shift, "queries")
-        return {row.query_id: row.relevant_doc_ids for row in rows}
+        return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift, "queries")}
     if not indicator.needs:
         warn_of_single_words(texts)
         return options.get("tokenizer")
@@ -281,9 +290,8 @@ def _needed(
         spec = EncoderSpec(str(options.get("models")), pooling=OWN)
     else:
         layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
-        name = choose_encoder(options.get("encoder"), layout)
-        spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
-        if name == TERMS:
+        spec = choose_encoder(options.get("encoder"), layout, pooling=options.get("pooling"))
+        if spec.name == TERMS:
             warn_of_single_words(texts)
     return embed_texts(texts, spec)
 
@@ -310,16 +318,34 @@ def _compare(
     )
 
 
+def open_models(
+    models: Models, shifts: Iterable[str]
+) -> Mapping[str, str | Path] | Sequence[OpenedRunSet]:
+    """Open the run sets in a folder of kept models; return other models as they are.
+
+    Args:
+        models: the models.
+        shifts: the names of the data set's shifts.
+
+    Raises:
+        NotFoundError: if there is no such folder.
+    """
+    if isinstance(models, str | Path):
+        listing = Listing(known_shifts(shifts))
+        return [OpenedRunSet.of(found) for found in find_run_sets(models, listing=listing)]
+    return models or ()
+
+
 def _models_of_shift(
-    options: IndicatorOptions, shift: Shift, digest: str
+    options: IndicatorOptions, shift: Shift, data: DataInfo
 ) -> Mapping[str, str | Path]:
     """Return held-out group -> the folder of the model that was trained without it.
 
     Args:
-        options: its ``models`` are such a mapping, or a folder of run sets of one system; ``seed``
-            is by default the smallest.
+        options: its ``models`` are such a mapping, or a folder of run sets of one system, or these
+            opened; ``seed`` is by default the smallest.
         shift: the shift.
-        digest: the content digest of the data set whose groups the models were trained without.
+        data: the data set whose groups the models were trained without.
 
     Raises:
         NotFoundError: if there is no such folder.
@@ -330,65 +356,34 @@ def _models_of_shift(
             without another group, as far as the sidecar of its run says.
         MissingError: if a model was not kept.
     """
-    models, seed = options.get("models"), options.get("seed")
-    assert models is not None  # `_check_options` refuses it
+    models, seed = open_models(options.get("models"), [shift.name]), options.get("seed")
     if isinstance(models, Mapping):
         for group in models:
             shift.check_group(group)
         if absent := [group for group in shift.groups if group not in models]:
             raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
         return models
-    run_sets = [
-        run_set
-        for run_set in find_run_sets(models)
-        if run_set.shift == shift and run_set.trained_per_group
-    ]
+    run_sets = [part for part in models if part.shift == shift and part.trained_per_group]
     if len(run_sets) != 1:
-        names = ", ".join(run_set.system for run_set in run_sets) or "none"
+        names = ", ".join(f"{part.system} in {part.folder}" for part in run_sets) or "none"
         raise UsageError(
-            f"{models} holds the runs of {len(run_sets)} systems that were trained per group of "
-            f"{shift.name} ({names}), and one is needed: give the folder of one system"
+            f"there are the runs of {len(run_sets)} systems that were trained per group of "
+            f"{shift.name} ({names}), and one is needed: give the folder of one system (--models)"
         )
     (run_set,) = run_sets
     chosen = run_set.seeds[0] if seed is None else seed
-    if chosen not in run_set.seeds:
-        raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, run_set.seeds))
-    runs = {group: path for (group, of_seed), path in run_set.runs.items() if of_seed == chosen}
-    if absent := [group for group in shift.groups if group not in runs]:
-        raise RunError(f"{run_set.folder} holds no run of {shift.name} without {absent[0]}")
-    folders = {group: model_path(runs[group]) for group in shift.groups}
-    findings = []
-    for group, run in runs.items():
-        if not folders[group].is_dir():
+    check_name(f"seed of {run_set.folder}", str(chosen), [*map(str, run_set.seeds)])
+    runs = {model: run for model, run in run_set.runs.items() if model[1] == chosen}
+    # In another data set, a group is of other queries.
+    missing = tuple(pair for pair in run_set.missing if pair[0] == chosen)
+    apply_checks("models", Opened([replace(run_set, runs=runs, missing=missing)], data), Settings())
+    folders = {group: model_path(run.sidecar.run) for (group, _), run in runs.items()}
+    for group, folder in folders.items():
+        if not folder.is_dir():
             raise MissingError(
-                f"no model was kept of {run} ({folders[group].name}): make the runs again "
-                "with --keep-model, under another --name of 'msshift run'"
+                f"no model was kept of {runs[group, chosen].sidecar.run} ({folder.name}): make the "
+                "runs again with --keep-model, under another --name of 'msshift run'"
             )
-        sidecar = Sidecar.of(run)
-        if not sidecar.is_sound:
-            findings.append(sidecar.unsound())
-        # In another data set, a group is of other queries.
-        elif sidecar.data not in ("", digest):
-            findings.append(
-                Finding(
-                    "other-data",
-                    f"the model was trained on the data set {sidecar.data[:12]}, and this one is "
-                    f"{digest[:12]}",
-                    str(sidecar.path),
-                    fix="give the data set that it was trained on (--data), or train it again",
-                )
-            )
-        elif sidecar.held_out not in ("", group):
-            findings.append(
-                Finding(
-                    "sidecar-differs",
-                    f"the model was trained without {sidecar.held_out}, and not without {group}",
-                    str(sidecar.path),
-                    fix="put run, sidecar and model back where they were written",
-                )
-            )
-    if findings:
-        raise RunError("models and data do not belong together:", findings)
     return folders
 
 
@@ -429,7 +424,12 @@ def compare_groups(
     chosen, dataset = find_indicator(indicator), open_dataset(data)
     split, _, against = splits.partition(":")
     against = against or chosen.other_split(split)
-    names = shifts or [name for name in dataset.manifest.shifts if not SHIFTS[name].by_size]
+    names = shift_names(shifts, known=dataset.shifts) or [
+        name for name in dataset.manifest.shifts if not SHIFTS[name].by_size
+    ]
+    _check_options(chosen, options)
+    if chosen.needs == "model":
+        options = {**options, "models": open_models(options.get("models"), names)}
     values = [
         value
         for name in names
@@ -482,9 +482,7 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
             Head((indicator.name,), {"figure": "similarity"}, number(6)),
             Head(("queries",), {"figure": "similarity"}, QUERIES),
             Head((rest,), {"figure": "other_queries"}, COUNT),
-        ]
-        columns += [
-            Head((at,), {"figure": at}, number(6)) for at in _QUANTILES if indicator.per_query
+            *(Head((at,), {"figure": at}, number(6)) for at in _QUANTILES if indicator.per_query),
         ]
         tables.append(pivot(of_shift, titles[shift], (name,), heads_of(of_shift, name), columns))
     return [Section(tables)]

@@ -1,11 +1,12 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
 An `Estimate` is a figure with what every query and seed contributes to it; arithmetic keeps that.
-`infer` turns claims, which are estimates under names, into `Figures` with intervals, p-values and
-stars. `annotator_agreement` is Cohen's kappa, `clustered_share` a precision with its interval;
-`detectable_rel_loss` says what a test set can show, and `detectable_loss` what a plan of queries
-and seeds can; `fit_line` and `rank_correlation` link the losses of a handful of groups to something
-else. Nothing here reads a file. It may use `arrays`, `errors` and `shifts`.
+`FIGURES` is the table of the kinds of figures. `infer` turns claims, which are estimates under
+names, into `Figures` with intervals, p-values and stars. `annotator_agreement` is Cohen's kappa,
+`clustered_share` a precision with its interval; `detectable_rel_loss` says what a test set can
+show, and `detectable_loss` what a plan of queries and seeds can; `fit_line` and `rank_correlation`
+link the losses of a handful of groups to something else. Nothing here reads a file. It may use
+`arrays`, `errors` and `shifts`.
 """
 
 from msshift_bench.stats.estimates import (
@@ -35,6 +36,7 @@ from msshift_bench.stats.figures import (
     infer,
     rank_ranges,
 )
+from msshift_bench.stats.kinds import FIGURES, FigureKind, Sides, compute_figures, contrast_of
 from msshift_bench.stats.lines import (
     FEWEST_GROUPS,
     RANK_CORRELATIONS,
@@ -66,9 +68,11 @@ __all__ = [
     "Claim",
     "DAGGER",
     "Estimate",
+    "FIGURES",
     "FIXED",
     "GROUPS",
     "Figure",
+    "FigureKind",
     "Figures",
     "FEWEST_GROUPS",
     "Line",
@@ -88,6 +92,7 @@ __all__ = [
     "QUERIES_ONLY",
     "SIGNIFICANT",
     "STAR",
+    "Sides",
     "UNCORRECTED",
     "UNTESTED",
     "Uncertainty",
@@ -95,6 +100,8 @@ __all__ = [
     "annotator_agreement",
     "average",
     "clustered_share",
+    "compute_figures",
+    "contrast_of",
     "detectable_loss",
     "detectable_rel_loss",
     "infer",

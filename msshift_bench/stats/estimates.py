@@ -39,7 +39,7 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,8 +205,10 @@ class Uncertainty:
 
     def half_width(self, confidence: float) -> float:
         """Return half the width of the confidence interval of an estimate."""
-        floor = half_width(confidence, self.fixed, NOTHING)
-        return max(floor, half_width(confidence, self.queries, self.trained))
+        return max(
+            half_width(confidence, self.fixed, NOTHING),
+            half_width(confidence, self.queries, self.trained),
+        )
 
     def interval(self, value: float, confidence: float) -> tuple[float, float]:
         """Return the confidence interval of an estimate, which lies in its middle."""
@@ -296,8 +298,7 @@ class Estimate:
         if not divisor.value or math.isnan(divisor.value):
             return None
         ratio = self.value / divisor.value
-        weights = 1 / divisor.value, -ratio / divisor.value
-        return _combined(ratio, [(weights[0], self), (weights[1], divisor)])
+        return _combined(ratio, [(1 / divisor.value, self), (-ratio / divisor.value, divisor)])
 
     def with_models_fixed(self) -> Estimate:
         """Return the same value, of these very models: its seeds are averaged, and do not vary."""
@@ -328,9 +329,12 @@ class Estimate:
         if seeds == 1:
             return Uncertainty(fixed)
         queries = self._part(variance - noise, df)
-        trained = self._part(float(per_seed.var(ddof=1)) / seeds, seeds - 1)
-        left_out = math.sqrt(max(0.0, fixed.scale**2 - queries.scale**2))
-        return Uncertainty(queries, trained, seeds, left_out)
+        return Uncertainty(
+            queries,
+            self._part(float(per_seed.var(ddof=1)) / seeds, seeds - 1),
+            seeds,
+            math.sqrt(max(0.0, fixed.scale**2 - queries.scale**2)),
+        )
 
     def _part(self, variance: float, df: int) -> Part:
         """Return a part of the error, of scale 0 where its variance is but rounding."""
@@ -344,19 +348,28 @@ def average(estimates: Iterable[Estimate | None]) -> Estimate | None:
     known = [term for term in terms if term is not None]
     if not known or len(known) < len(terms):
         return None
-    weights = [(1 / len(known), term) for term in known]
-    return _combined(math.fsum(term.value for term in known) / len(known), weights)
+    return _combined(
+        math.fsum(term.value for term in known) / len(known),
+        [(1 / len(known), term) for term in known],
+    )
 
 
-def rel_loss(inside: Estimate, out: Estimate, sign: int = 1) -> Estimate | None:
-    """Return the share of `inside` that `out` loses; `None` if `inside` is 0.
+@overload
+def rel_loss(inside: Estimate, out: Estimate, sign: int = ...) -> Estimate | None: ...
+@overload
+def rel_loss(inside: float, out: float, sign: int = ...) -> float: ...
+@overload
+def rel_loss(inside: Floats, out: Floats, sign: int = ..., *, of: float) -> Floats: ...
+def rel_loss(inside: Any, out: Any, sign: int = 1, *, of: float | None = None) -> Any:
+    """Return the share of `inside` that `out` loses; `None` for estimates if `inside` is 0.
 
     Args:
-        inside: the score to lose from, e.g. Avg In.
-        out: the score that is left, e.g. Out.
+        inside: the score to lose from, e.g. Avg In: an estimate, a number, or scores of queries.
+        out: the score that is left, e.g. Out, of the same kind.
         sign: -1 where lower is better, so that a positive share is worse either way.
+        of: for scores of queries: the number that the loss is a share of, e.g. their Avg In.
     """
-    return (float(sign) * (inside - out)) / inside
+    return (float(sign) * (inside - out)) / (inside if of is None else of)
 
 
 def _combined(value: float, weights: Sequence[tuple[float, Estimate]]) -> Estimate:
@@ -374,8 +387,7 @@ def _noise(part: Floats) -> float:
     if seeds < 2 or queries < 2:
         return 0.0
     residuals = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
-    freedom = (seeds - 1) * (queries - 1)
-    return float(np.square(residuals).sum() / (freedom * seeds * queries))
+    return float(np.square(residuals).sum() / (((seeds - 1) * (queries - 1)) * seeds * queries))
 
 
 def _paired(first: Floats, second: Floats) -> Floats:

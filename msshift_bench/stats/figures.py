@@ -8,16 +8,18 @@ corrected. Systems whose differences are told apart have ranks.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.shifts import several
+from msshift_bench.errors import UsageError, check_name
+from msshift_bench.shifts import grouped, several
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.lines import Slope
 
@@ -125,6 +127,8 @@ class Claim(NamedTuple):
             says in words what it goes over; empty if it is not tested.
         p: the uncorrected p-value, where it is not that of the estimate.
         bounds: the range of the value, which its interval stays inside.
+        repeats: for the negative of an earlier claim, whose test is its own, how far before it that
+            claim is; else 0.
     """
 
     figure: Figure
@@ -132,6 +136,7 @@ class Claim(NamedTuple):
     family: tuple[str, ...] = ()
     p: float | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    repeats: int = 0
 
 
 class Figures(tuple[Figure, ...]):
@@ -175,9 +180,7 @@ class Figures(tuple[Figure, ...]):
             UnknownNameError: if there is no such column.
         """
         columns = _columns(names)
-        parts: dict[tuple[Any, ...], list[Figure]] = {}
-        for row in self:
-            parts.setdefault(tuple(row[column] for column in columns), []).append(row)
+        parts = grouped((tuple(row[column] for column in columns), row) for row in self)
         return ((values, Figures(rows)) for values, rows in parts.items())
 
     def names(self, column: str) -> list[Any]:
@@ -191,10 +194,8 @@ class Figures(tuple[Figure, ...]):
 
 
 def _columns(names: Iterable[str]) -> list[int]:
-    for name in names:
-        if name not in Figure._fields:
-            raise UnknownNameError("column of figures", name, Figure._fields)
-    return [Figure._fields.index(name) for name in names]
+    fields = Figure._fields
+    return [fields.index(check_name("column of figures", name, fields)) for name in names]
 
 
 SIGNIFICANT = 0.05
@@ -224,8 +225,7 @@ def _benjamini_hochberg(p: Floats) -> Floats:
     The step-up procedure of Benjamini & Hochberg (JRSS B 57, 1995): valid for independent or
     positively dependent tests. It controls a weaker error than Holm's and rejects more.
     """
-    stepped = p * len(p) / np.arange(1, len(p) + 1)
-    return np.asarray(np.minimum.accumulate(stepped[::-1])[::-1])
+    return np.asarray(np.minimum.accumulate((p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1])
 
 
 def _bonferroni(p: Floats) -> Floats:
@@ -271,10 +271,9 @@ class Inference:
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
             raise UsageError(f"confidence lies strictly between 0 and 1, not {self.confidence}")
-        if self.correction not in CORRECTIONS:
-            raise UnknownNameError("correction", self.correction, CORRECTIONS)
-        if self.average is not None and self.average not in AVERAGES:
-            raise UnknownNameError("average", self.average, AVERAGES)
+        check_name("correction", self.correction, CORRECTIONS)
+        if self.average is not None:
+            check_name("average", self.average, AVERAGES)
 
 
 def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Test, float]:
@@ -313,7 +312,8 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
     """
     rows: list[Figure] = []
     families: dict[tuple[str, ...], dict[int, float]] = {}
-    for number, (figure, estimate, family, p, bounds) in enumerate(claims):
+    negatives: dict[int, int] = {}
+    for number, (figure, estimate, family, p, bounds, repeats) in enumerate(claims):
         row = figure if estimate is None else figure._replace(value=estimate.value)
         known = None if estimate is None else estimate.uncertainty()
         if estimate is not None and known is not None:
@@ -321,12 +321,14 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
             low, high = max(low, bounds[0]), min(high, bounds[1])
             row = row._replace(low=low, high=high, counts=known.counts)
             if known.seeds > 1:
-                seed_sd = known.trained.scale * known.seeds**0.5
-                row = row._replace(seed_sd=seed_sd, seed_share=known.seed_share)
+                row = row._replace(
+                    seed_sd=known.trained.scale * known.seeds**0.5, seed_share=known.seed_share
+                )
             if family and p is None:
                 p = known.p_value(estimate.value)
         if family and p is not None:
             families.setdefault(family, {})[number] = p
+        negatives |= {number: number - repeats} if repeats else {}
         rows.append(row)
     is_corrected = inference.correction != UNCORRECTED
     for family, tests in families.items():
@@ -345,6 +347,10 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
                         mark=(DAGGER if counts == QUERIES_ONLY else STAR) * is_apart,
                         family=f"{name} ({family[-1]})",
                     )
+    for number, place in negatives.items():
+        rows[number] = rows[number]._replace(
+            **{name: getattr(rows[place], name) for name in UNTESTED}
+        )
     return Figures(rows)
 
 
@@ -388,10 +394,7 @@ def rank_ranges(
     for name in order:
         direct = directly_better[name]
         known_better[name] = set(direct).union(*(known_better[system] for system in direct))
-    worse_systems = dict.fromkeys(order, 0)
-    for better_systems in known_better.values():
-        for name in better_systems:
-            worse_systems[name] += 1
+    worse_systems = Counter(chain.from_iterable(known_better.values()))
     return {
         name: (1 + len(above), len(order) - worse_systems[name])
         for name, above in known_better.items()

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError, check_name
 from msshift_bench.stats.estimates import NOTHING, Part, Uncertainty, half_width
 
 FEWEST_GROUPS = 3
@@ -244,8 +244,7 @@ def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
     Raises:
         UnknownNameError: for another kind.
     """
-    if kind not in RANK_CORRELATIONS:
-        raise UnknownNameError("rank correlation", kind, RANK_CORRELATIONS)
+    check_name("rank correlation", kind, RANK_CORRELATIONS)
     x, y = _scores_of_ranks(kind, x), _scores_of_ranks(kind, y)
     with np.errstate(invalid="ignore"):
         cosines = (x * y).sum(axis=-1) / np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
@@ -264,8 +263,7 @@ def _scores_of_ranks(kind: str, values: Floats) -> Floats:
 
 
 def _points(similarities: ArrayLike, rel_losses: ArrayLike) -> tuple[Floats, Floats]:
-    x = np.array(similarities, dtype=np.float64)
-    y = np.array(rel_losses, dtype=np.float64)
+    x, y = (np.array(values, dtype=np.float64) for values in (similarities, rel_losses))
     if x.ndim != 1 or x.shape != y.shape:
         raise UsageError(f"one similarity per Rel Loss was expected; got {x.shape} and {y.shape}")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):

@@ -82,8 +82,9 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
 def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:
     """Return the error with another number of seeds, at least 2."""
     factor = math.sqrt(known.seeds / seeds)
-    trained = Part(known.trained.scale * factor, seeds - 1.0)
-    return Uncertainty(known.queries, trained, seeds, known.noise * factor)
+    return Uncertainty(
+        known.queries, Part(known.trained.scale * factor, seeds - 1.0), seeds, known.noise * factor
+    )
 
 
 def detectable_loss(known: Uncertainty, *, planned_seeds: int | None = None) -> float | None:
@@ -122,8 +123,9 @@ def detectable_loss(known: Uncertainty, *, planned_seeds: int | None = None) -> 
     def chance(loss: float) -> float:
         from scipy.special import ndtr
 
-        either = ndtr((loss - halves) / deviation) + ndtr((-loss - halves) / deviation)
-        return float(weights @ either)
+        return float(
+            weights @ (ndtr((loss - halves) / deviation) + ndtr((-loss - halves) / deviation))
+        )
 
     if chance(1.0) < POWER:
         return None
@@ -142,10 +144,9 @@ def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Float
     from scipy.special import chdtri
 
     places, weights = np.polynomial.legendre.leggauss(_NODES)
-    estimated = np.sqrt(chdtri(df, (1 - places) / 2) / df)
     widths = [
         replace(planned, trained=Part(scale * float(share), df)).half_width(confidence)
-        for share in estimated
+        for share in np.sqrt(chdtri(df, (1 - places) / 2) / df)
     ]
     return np.array(widths), weights / 2
 
@@ -189,8 +190,7 @@ def queries_to_detect(rel_loss: float) -> int:
     """
     if not 0 < rel_loss <= 1:
         raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
-    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION)
-    return math.ceil((width / rel_loss) ** 2)
+    return math.ceil((_width(ASSUMED_DEVIATION, ASSUMED_CORRELATION) / rel_loss) ** 2)
 
 
 def _width(deviation: float, correlation: float) -> float:

@@ -66,8 +66,7 @@ def _share_interval(share: float, hits: Floats, items: Floats) -> Interval | Non
     clusters, total = len(items), float(items.sum())
     if clusters < 2:
         return None
-    residuals = hits - share * items
-    variance = clusters / (clusters - 1) * float(np.sum(residuals**2)) / total**2
+    variance = clusters / (clusters - 1) * float(np.sum((hits - share * items) ** 2)) / total**2
     if 0 < share < 1 and variance:
         effective = share * (1 - share) / variance
         quantile = (1 + _CONFIDENCE) / 2
@@ -114,8 +113,7 @@ def annotator_agreement(
     Raises:
         UsageError: if there are fewer than two annotators, no item, or sequences of other lengths.
     """
-    lengths = {len(clusters), *map(len, labels)}
-    if len(labels) < 2 or len(lengths) != 1 or not len(clusters):
+    if len(labels) < 2 or len({len(clusters), *map(len, labels)}) != 1 or not len(clusters):
         sizes = ", ".join(str(len(sequence)) for sequence in labels) or "no"
         raise UsageError(
             "agreement needs two annotators or more, who labelled the same items; got "

@@ -28,7 +28,13 @@ from msshift_bench.analysis import load_published
 from msshift_bench.arrays import Floats
 from msshift_bench.data import Dataset
 from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
-from msshift_bench.evaluation import ALL_QUERIES, Checks, score_run_sets
+from msshift_bench.evaluation import (
+    ALL_QUERIES,
+    Opened,
+    OpenedRunSet,
+    score_opened,
+    test_set_of_shift,
+)
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval, to_markdown
 from msshift_bench.runs import RunSet, sidecar_path
 from msshift_bench.shifts import SHIFTS
@@ -277,9 +283,17 @@ def sizes(data: Path, runs: Path, less_data: Path, less_runs: Path) -> Iterator[
     if not common:
         raise UsageError(f"{runs} and {less_runs} have no held-out group in common")
     # Of some groups there may be no models.
-    checks = Checks(allow=("partial", "identical"))
+    allow = ("partial", "identical")
     systems = {
-        name: score_run_sets([run_set], dataset, Settings(MEASURE), checks)[0]
+        name: score_opened(
+            Opened(
+                [OpenedRunSet.of(run_set, test_set_of_shift(run_set.shift, dataset))],
+                dataset.info,
+                dataset,
+            ),
+            Settings(MEASURE),
+            allow,
+        ).scores[0]
         for name, run_set, dataset in zip((MANY, FEW), run_sets, datasets, strict=True)
     }
     for held_out in common:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 __all__ = ["audit", "dependencies", "licence_of", "refused"]
 
-EXTRAS = ("all",)
+EXTRAS = ("all", "mteb")
 """What a user may install; the other extras are for work on the package."""
 
 _REFUSED = re.compile(r"(?<![a-z])a?gpl|affero|gnu general public", re.IGNORECASE)

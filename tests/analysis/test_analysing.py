@@ -468,6 +468,7 @@ def test_clear_differences_and_none(golden: Golden) -> None:
     golden.check_layout("alignment.md", shown["the same"])
 
 
+@pytest.mark.extended
 def test_a_file_of_scores_from_the_command_line(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(SCORES)
     (tmp_path / "scores.tsv").write_text(SCORES.replace(",", "\t"))

@@ -46,15 +46,16 @@ def test_existing_blocks_are_not_encoded_again(tmp_path: Path, monkeypatch: Patc
     assert run([given[0], given[2], given[1]])[0] == ["a", "ccc", "bb"]
 
 
+@pytest.mark.extended
 @pytest.mark.neural
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("bi-encoder", {}),
+        pytest.param("bi-encoder", {}, marks=pytest.mark.extended),
         ("bi-encoder", {"search.storage": "float16"}),
-        ("splade", {}),
-        ("colbert", {"search.candidates": "all"}),
-        ("colbert", {"search.candidates": "bm25:50"}),
+        pytest.param("splade", {}, marks=pytest.mark.extended),
+        pytest.param("colbert", {"search.candidates": "all"}, marks=pytest.mark.extended),
+        pytest.param("colbert", {"search.candidates": "bm25:50"}, marks=pytest.mark.extended),
     ],
 )
 def test_the_number_of_blocks_changes_no_byte_of_a_run(

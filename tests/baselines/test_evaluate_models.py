@@ -34,10 +34,14 @@ def load(folder: Path, kind: str) -> Any:
     return neural_systems()[kind].load_model(folder / f"my-{kind}")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Values) -> None:
     (one,) = make_runs(str(tiny_models / f"my-{kind}"), **saved, **{"search.depth": 3})
-    result = evaluate(load(tiny_models, kind), name="mine", depth=3, **given)
+    model = load(tiny_models, kind)
+    result = evaluate(model, name="mine", depth=3, **given)
+    in_memory = evaluate(model, name="mine", depth=3, **{**given, "runs": None})
+    assert (in_memory.figures, in_memory.doubts) == (result.figures, result.doubts)
     run = given["runs"] / "mine" / "length.run.gz"
     expected, found = (
         [(query, [*ranking.items()]) for query, ranking in read_run(file).items()]
@@ -95,7 +99,7 @@ def test_a_models_own_similarity_is_searched_by(tiny_models: Path, given: Values
     sparse = load(tiny_models, "splade")
     for model, similarity, said in (
         (bare, "euclidean", "by 'euclidean', and search knows dot and cosine"),
-        (sparse, "cosine", "vectors by 'cosine', and search knows dot; if that will"),
+        (sparse, "cosine", "vectors by 'cosine', and search knows dot; give a function"),
     ):
         model.similarity_fn_name = similarity
         with pytest.raises(UsageError, match=said):

@@ -28,6 +28,7 @@ from msshift_bench.libraries import sentence_transformers as library, tokenizers
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import get_shift
 from tests.conftest import Command
+from tests.support.lanes import with_first
 from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = pytest.mark.neural
@@ -77,12 +78,16 @@ def write_toy(folder: Path, passages: Mapping[str, str]) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    root = tmp_path_factory.mktemp("toy")
+def make_toy(root: Path) -> Toy:
+    """Write a data set of `PASSAGES`, and an encoder of all words."""
     folder = write_toy(root / "toy", PASSAGES)
     make_tiny_encoder(root / "bert", [*PASSAGES.values(), *SHORT, *LONG], length=40, hidden=16)
     return Toy(folder / "msshift", folder, root / "bert")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return make_toy(tmp_path_factory.mktemp("toy"))
 
 
 # ---- the kinds -------------------------------------------------------------------------------
@@ -198,6 +203,9 @@ KINDS: dict[str, Callable[[Path, int], Any]] = {
 }
 """The kinds that sentence-transformers saves: name -> makes a model from an encoder and a seed."""
 
+OF_A_CLASS = ("dense", "static", "sparse", "multi-vector", "cross-1")
+"""One kind of each class of sentence-transformers, and the one without a transformer."""
+
 WRAPPED: dict[str, Callable[[Path, int], Any]] = {
     "compiled": lambda folder, seed: torch.compile(KINDS["bert"](folder, seed), backend="eager"),
     "parallel": lambda folder, seed: torch.nn.DataParallel(KINDS["dense"](folder, seed)),
@@ -296,6 +304,7 @@ def check_run(run: Path, by_hand: Ranked, tolerance: float = 1e-5) -> None:
 # ---- the doors -------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", [*KINDS, *WRAPPED])
 def test_models_in_memory(kind: str, toy: Toy, tmp_path: Path) -> None:
     model = {**KINDS, **WRAPPED}[kind](toy.bert, 1)
@@ -308,6 +317,7 @@ def test_models_in_memory(kind: str, toy: Toy, tmp_path: Path) -> None:
     json.loads((tmp_path / "mine" / "length.run.json").read_bytes(), parse_constant=pytest.fail)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", [*KINDS, *WRAPPED])
 def test_models_of_a_factory(kind: str, toy: Toy, tmp_path: Path) -> None:
     models = {
@@ -336,7 +346,7 @@ def check_folder(folder: Path, kind: Any, toy: Toy, msshift: Command, *options: 
     check_run(out / folder.name / "length.run.gz", by_hand)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", with_first(KINDS, OF_A_CLASS))
 def test_models_of_a_folder(kind: str, toy: Toy, tmp_path: Path, msshift: Command) -> None:
     model = KINDS[kind](toy.bert, 1)
     model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
@@ -371,7 +381,7 @@ def one(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return toy._replace(data=folder / "msshift", collection=folder)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *WRAPPED])
+@pytest.mark.parametrize("kind", with_first([*KINDS, *WRAPPED], ["dense", "static", "sparse"]))
 def test_a_single_passage(kind: str, toy: Toy, one: Toy, tmp_path: Path) -> None:
     """A vector of one text has the shape of several, and a reranker may find none."""
     model = {**KINDS, **WRAPPED}[kind](toy.bert, 1)

@@ -16,6 +16,7 @@ from tests.support.run_files import sidecar
 pytestmark = pytest.mark.neural
 
 
+@pytest.mark.extended
 def test_a_low_recall_is_a_doubt_at_every_door(
     tiny_models: Path, given: Values, data: Path, tmp_path: Path, msshift: Command
 ) -> None:

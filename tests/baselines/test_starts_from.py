@@ -15,7 +15,7 @@ import pytest
 
 from msshift_bench import libraries
 from msshift_bench.baselines import find_systems, open_system
-from msshift_bench.baselines.rerankers.word_vectors import WordTable, WordVectors, make_word_table
+from msshift_bench.baselines.rerankers.word_reranker import WordTable, WordVectors, make_word_table
 from msshift_bench.baselines.systems import sidecars
 from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
 from msshift_bench.baselines.systems.recipe import RandomEncoder

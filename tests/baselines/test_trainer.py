@@ -17,6 +17,7 @@ from msshift_bench.baselines.training.backbones import quiet_libraries, weights_
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.baselines.training.trainer import (
     Checkpoint,
+    check_machine,
     last_checkpoint,
     make_validation_set,
     mean_reciprocal_rank,
@@ -34,7 +35,8 @@ from tests.support.making import make_runs
 
 TEXTS = [passage.text for passage in passages(24)]
 ROWS = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
-TRIPLES = TrainingData(ROWS, *[pa.array(TEXTS, pa.large_string())] * 2, 16, "")
+ARRAYS = [pa.array(TEXTS, pa.large_string())] * 2
+TRIPLES = TrainingData(ROWS, *ARRAYS, 16, "")
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +51,14 @@ def recipe(load: Make, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def fit(recipe: Any, tmp_path: Path) -> Make:
-    def fit(folder: str, *, until: int = 4, **changes: Any) -> Checkpoint | None:
+    def fit(
+        folder: str, *, until: int = 4, triples: TrainingData = TRIPLES, **changes: Any
+    ) -> Checkpoint | None:
         """Train with a recipe that is changed; return the last checkpoint."""
         chosen, work = recipe.changed(**changes), tmp_path / folder
         with quiet_libraries():
             model, sets = chosen.new_model(chosen.encoder), "some" if chosen.validation else None
-            chosen.fit(model, TRIPLES, work, name="a model", sets=sets, until=until)
+            chosen.fit(model, triples, work, name="a model", sets=sets, until=until)
         return last_checkpoint(work / "checkpoints")
 
     return fit
@@ -101,6 +105,19 @@ def test_the_best_weights_are_kept_and_training_ends_early(
     assert weights_digest(recipe.load_model(last.best)) == digests[1]
     assert len({*digests}) == 3
     assert not list(tmp_path.rglob("README.md")), "a model card takes longer than its checkpoint"
+
+
+@pytest.mark.neural
+@pytest.mark.extended
+def test_twenty_losses_of_a_long_training_are_shown(fit: Make, caplog: Any) -> None:
+    caplog.set_level("INFO", "msshift_bench")
+    triples = TrainingData(np.tile(ROWS, (6, 1)), *ARRAYS, 96, "")
+    sizes = {"batch_size": 2, "steps": 48, "checkpoint_every": 1}
+    last = fit("work", triples=triples, until=48, **sizes)
+    shown = [f"a model: step {step} of 48: loss {loss:.4f}" for step, loss in last.losses()]
+    assert [line for line in caplog.messages if "step" in line] == shown
+    assert len(shown) == 20
+    assert len(last.state["log_history"]) >= 48
 
 
 @pytest.mark.neural
@@ -189,6 +206,20 @@ def test_requests_of_gpus_that_are_refused(
     with pytest.raises(error, match=said):
         make_runs(system, data=data, out=tmp_path, gpus=gpus, **changes)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.neural
+def test_a_gpu_without_bf16_is_refused(monkeypatch: Patch) -> None:
+    cuda = libraries.torch.cuda
+    monkeypatch.setattr(cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cuda, "get_device_name", lambda: "an old GPU")
+    for supported in (True, False):
+        monkeypatch.setattr(cuda, "is_bf16_supported", lambda *, known=supported, **_: known)
+        check_machine("fp16")
+        if supported:
+            check_machine("bf16")
+    with pytest.raises(MissingError, match=r"which an old GPU does not know; .*=fp16 or"):
+        check_machine("bf16")
 
 
 @pytest.mark.neural

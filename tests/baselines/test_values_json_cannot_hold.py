@@ -100,6 +100,7 @@ DOORS = {
 """The place of a value in `Given`, and its keys in the sidecar."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("value", "read_back"), VALUES, ids=str)
 def test_values_of_a_system_read_back(
@@ -129,6 +130,7 @@ def test_an_object_is_named_by_its_key(
     assert f"{name}, a builtin_function_or_method, is recorded as its text" in caplog.messages
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("value", "read_back"), VALUES, ids=str)
 def test_parameters_of_a_model_read_back(
     value: Any, read_back: Any, data: Path, tmp_path: Path
@@ -152,7 +154,7 @@ def test_a_class_of_numpy_is_refused_by_its_key(data: Path) -> None:
 
 @pytest.mark.neural
 def test_settings_of_a_model_read_back(data: Path, tmp_path: Path) -> None:
-    from msshift_bench.baselines.in_memory import describe_model
+    from msshift_bench.baselines.opening import describe_model
     from msshift_bench.libraries import torch
     from msshift_bench.plumbing import write_json
 

@@ -68,8 +68,8 @@ __main__.command()
     [
         ("pass", 0, ""),
         ("sys.exit(3)", 3, ""),
-        ("sys.exit('why')", 1, "why\n"),
-        ("sys.exit()", 0, ""),
+        pytest.param("sys.exit('why')", 1, "why\n", marks=pytest.mark.extended),
+        pytest.param("sys.exit()", 0, "", marks=pytest.mark.extended),
     ],
 )
 def test_the_process_ends_with_its_threads_and_exit_functions_and_no_finalization(

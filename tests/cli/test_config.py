@@ -82,13 +82,42 @@ def test_a_collection_is_a_folder_beside_the_file(
     assert manifest["collection"]["name"] == "toy"
     assert list(manifest["shifts"]) == ["length"]
     (tmp_path / "msshift.toml").unlink()
-    missing = msshift("import", "msshift")
+    # The build noted the folder in the cache.
+    missing = msshift("import", "msshift", MSSHIFT_CACHE="empty")
     assert missing.returncode == 2
     assert "say where that is with --collection (in Python, collection) or MSSHIFT_COLLECTION" in (
         missing.stderr
     )
     say(tmp_path, 'collection = "toy"')
     assert "msshift holds its texts" in msshift("import", "msshift").stderr
+
+
+@pytest.mark.extended
+def test_commands_find_the_collection_that_the_build_read(
+    msshift: Command, tsv_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MSSHIFT_COLLECTION", raising=False)
+    monkeypatch.setenv("MSSHIFT_CACHE", "cache")
+    queries = "".join(f"q{i}\twhich passage {'x ' * (i % 4)}{i}\n" for i in range(40))
+    toy = tsv_folder("toy", queries=queries, qrels="".join(f"q{i} 0 d1 1\n" for i in range(40)))
+    export = "export length-short-triples triples.tsv --text"
+    for command in (
+        "build length --collection toy --licence cc-by-4.0",
+        "triples --negatives 1",
+        export,
+        "run bm25 --out runs",
+    ):
+        done = msshift(*command.split())
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "triples.tsv").read_text("utf-8").splitlines()[0].count("\t") == 2
+    over = msshift(*export.replace("triples.tsv", "toy/queries.tsv").split())
+    assert (over.returncode, "is read, and would be" in over.stderr) == (2, True)
+    toy.rename(tmp_path / "moved")
+    for command in (export, "triples --negatives 2", "run bm25 --out runs"):
+        gone = msshift(*command.split())
+        assert gone.returncode == 2
+        assert f"msshift was built from 'toy' in {toy}, and there is no such folder" in gone.stderr
+        assert msshift(*command.split(), "--collection", "moved").returncode == 0
 
 
 def test_a_generated_collection_ignores_the_setting_of_another(

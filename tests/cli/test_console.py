@@ -40,6 +40,7 @@ def tables(draw: st.DrawFn) -> Table:
     )
 
 
+@pytest.mark.extended
 @given(tables())
 def test_all_lines_are_as_wide_and_styles_only_add_codes(table: Table) -> None:
     text = to_text(table)

@@ -86,6 +86,21 @@ def test_help_is_light(arguments: str, tmp_path: Path) -> None:
     assert not {"numpy", "pyarrow", "scipy", "torch", "datasets"} & loaded
 
 
+def test_scores_with_intervals_import_few_modules(tmp_path: Path) -> None:
+    """A run's imports take a quarter of the time of scoring seven million lines."""
+    (tmp_path / "my.run").write_text("q1 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\nq2 Q0 d1 1 2 t\n")
+    (tmp_path / "qrels").write_text("q1 0 d2 1\nq2 0 d1 1\n")
+    program = (
+        "import sys; from msshift_bench import __main__, cli\n"
+        "try:\n    __main__.main()\n"
+        "finally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = run_python(program, tmp_path, arguments=["score", "my.run", "--qrels", "qrels"])
+    assert "75.0 [0.0, 100.0]" in done.stdout
+    loaded = set(done.stderr.split())
+    assert not {"scipy.stats", "scipy.optimize", "pandas", "torch"} & loaded
+
+
 @pytest.mark.extended
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "msshift_bench", "build", "lenght"]

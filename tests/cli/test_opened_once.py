@@ -21,12 +21,14 @@ AMENDED = 2
 holds the folder, because another process may have changed the data set in between."""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("line", "manifests", "digests"),
     [
         ("verify DATA", 1, 0),
         ("evaluate RUNS --data DATA --by length", 1, 0),
         ("compare RUNS --data DATA", 1, 0),
+        ("score RUN --data DATA --shift length --by length", 1, 0),
         ("run bm25 --data DATA --out OUT --dry-run", 1, 1),
         ("triples DATA --negatives 2 --depth 20", AMENDED, 1),
         ("export length-long-triples OUT --data DATA --text", 1, 1),
@@ -63,6 +65,7 @@ def test_a_command_opens_its_data_set_once(
     monkeypatch.setattr(write, "read_manifest", read_manifest)
     monkeypatch.setattr(ContentDigest, "of", digest)
     places = {"DATA": data, "RUNS": tmp_path / "runs", "OUT": tmp_path / "out"}
+    places["RUN"] = tmp_path / "runs/a/length/short.run.gz"
     done = CliRunner().invoke(app, [str(places.get(word, word)) for word in line.split()])
     assert done.exit_code == 0, done.output
     assert (len(read), len(digested)) == (manifests, digests), read

@@ -74,7 +74,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("compare runs/bm25", 2, "it takes two systems with complete run sets for the same shift"),
         ("compare runs --shift wh-words --reference dense", 2, "wh-words: not compared, because"),
         ("compare runs --format xls", 2, "unknown format 'xls'"),
-        ("score a.run", 2, "--test CONFIG, e.g. length-short, or --qrels FILE"),
+        ("score a.run", 2, "e.g. length-short, --shift SHIFT, or --qrels FILE"),
         ("score runs --test length-short", 2, "evaluate the folder's run sets: msshift evaluate r"),
         (f"{QRELS} --test length-short", 2, "give one of them"),
         ("score a.run --check --output x.json", 2, "--output and --check do not go together"),

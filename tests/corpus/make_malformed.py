@@ -36,6 +36,7 @@ class Malformed(NamedTuple):
         line: the first finding's line; 0 for the complete file.
         severity: ``"error"``, or ``"warning"`` if the file can be evaluated.
         tie_policy: the policy under which it is read.
+        run_format: the format that is named.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Malformed(NamedTuple):
     line: int
     severity: str = "error"
     tie_policy: str = "trec"
+    run_format: str = "auto"
 
 
 def changed(line: int, old: str, new: str) -> bytes:
@@ -100,7 +102,7 @@ def field_counts() -> Iterator[Malformed]:
         "two-lines-in-one": (GOOD.replace("tag\n2 Q0 d2", "tag2 Q0 d2").encode(), 3),
         "three-among-six": (inserted(4, "1 d9 4"), 4),
         "six-among-three": (ranked(1, 2) + b"1 Q0 d9 3 1 tag\n", 3),
-        "four-of-three": (b"1\td1\t1\n1\td2\t2\t0.5\n", 2),
+        "four-of-three": (ranked(1, 2) + b"1\td2\t3\t0.5\n", 3),
         "after-crlf": (changed(6, " tag", "").replace(b"\n", b"\r\n"), 6),
         "after-byte-order-mark": (b"\xef\xbb\xbf" + changed(2, " tag", ""), 2),
         "last-line-cut-off": (GOOD.encode()[:-9], 6),
@@ -123,24 +125,29 @@ def scores() -> Iterator[Malformed]:
 
 def ranks() -> Iterator[Malformed]:
     """Ranks that are no ranks, and unusual rankings."""
-    for rank in ("x", "1.0", "-1", "1_0", "0x2", "1" + "0" * 30, "٢"):
+    for rank in ("x", "1.5", "-1", "1_0", "0x2", "1" + "0" * 30, "٢"):
         content = changed(2, " 2 ", f" {rank} ")
         yield Malformed(f"rank-{rank[:5]}", content, "rank-not-integer", 2)
     swapped = b"1 Q0 d1 9.5 1 tag\n1 Q0 d2 8.5 2 tag\n"
     yield Malformed("rank-and-score-swapped", swapped, "rank-not-integer", 1)
-    yield Malformed("score-for-rank", b"1\td1\t9.5\n", "rank-not-integer", 1)
-    json_lines = b'{"query_id": "1", "doc_id": "d1", "score": 1.0}\n'
-    yield Malformed("json-lines", json_lines, "binary-input", 1)
+    yield Malformed("score-for-rank", b"1\td1\t9.5\n", "rank-not-integer", 1, run_format="msmarco")
     header = inserted(1, "query_id Q0 doc_id rank score tag")
     yield Malformed("header-line", header, "rank-not-integer", 1)
 
     yield Malformed("ranks-from-0", ranked(0, 1, 2), "rank-zero-based", 1, "warning")
     yield Malformed("ranks-from-0-matter", ranked(0, 1, 2), "rank-zero-based", 1, tie_policy="rank")
     yield Malformed("ranks-all-1", changed(2, " 2 ", " 1 "), "rank-repeated", 2, "warning")
-    yield Malformed("rank-repeated-matters", ranked(1, 2, 2), "rank-repeated", 3, tie_policy="rank")
-    yield Malformed("ranks-from-2", ranked(2, 3), "rank-gap", 1, "warning")
-    yield Malformed("rank-left-out", ranked(1, 2, 4), "rank-gap", 3, "warning")
-    yield Malformed("ranks-descend", ranked(3, 2, 1), "rank-order", 2, "warning")
+    decimals = changed(2, " 2 ", " 2.0 ").replace(b" 3 8 ", b" 3.0 8 ")
+    yield Malformed("ranks-decimal", decimals, "rank-decimal", 2, "warning")
+    for name, content, code, line, severity in (
+        ("rank-repeated-matters", ranked(1, 2, 2), "rank-repeated", 3, "error"),
+        ("ranks-from-2", ranked(2, 3), "rank-gap", 1, "warning"),
+        ("rank-left-out", ranked(1, 2, 4), "rank-gap", 3, "warning"),
+        ("ranks-descend", ranked(3, 2, 1), "rank-order", 2, "warning"),
+    ):
+        policy = "rank" if severity == "error" else "trec"
+        yield Malformed(name, content, code, line, severity, policy, "msmarco")
+        yield Malformed(f"{name}-ambiguous", content, "format-ambiguous", 1)
     rising = changed(3, " 8 ", " 9.3 ")
     yield Malformed("score-rises", rising, "rank-score-disagree", 3, "warning")
     distances = b"1 Q0 d1 1 0.1 tag\n1 Q0 d2 2 0.2 tag\n"
@@ -217,6 +224,32 @@ def empty_and_damaged() -> Iterator[Malformed]:
     yield Malformed("nothing-but-magic.parquet", b"PAR1", "truncated-input", 0)
 
 
+def formats() -> Iterator[Malformed]:
+    """Numbers of which nobody knows whether they are ranks, and JSON of another nesting."""
+    for name, content in {
+        "one-number": b"1\td1\t7\n",
+        "one-line-per-query": b"1\td1\t1\n2\td1\t1\n",
+        "ranks-and-scores": ranked(1, 2) + b"2\td1\t9.5\n2\td2\t8\n",
+        "ranks-and-falling": ranked(1, 2) + b"2\td1\t30\n2\td2\t10\n",
+    }.items():
+        yield Malformed(name, content, "format-ambiguous", 1)
+    numbers = [*range(1, 1_001)]
+    for name, begin, end in (
+        ("scores-after-ranks", numbers, ranked(30, 10)),
+        ("ranks-after-scores", [3 * rank for rank in reversed(numbers)], ranked(1, 2)),
+    ):
+        lines = [f"1{query}\td{rank:0100}\t{rank}\n" for query in range(20) for rank in begin]
+        yield Malformed(name, "".join(lines).encode() + end, "format-contradicted", 20_001)
+    texts = {
+        "json-lines": ('{"query_id": "1", "doc_id": "d1", "score": 1.0}\n', "wrong-nesting", 1),
+        "json-cut-off": ('{"1": {"d1":\n1.0, "d2"', "not-json", 2),
+        "json-key-twice": ('{"1": {"d1": 1}, "1": {"d2": 1}}', "duplicate-key", 0),
+        "json-two-runs": ('{"s": {"a": {"1": {"d1": 1}}, "b": {}}}', "several-runs", 0),
+    }
+    for name, (text, code, line) in texts.items():
+        yield Malformed(name, text.encode(), code, line)
+
+
 def repeated(text: str) -> pa.Array:
     """Return a column of one text, which the file contains once."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * 1100), pa.array([text]))
@@ -259,4 +292,5 @@ def corpus() -> list[Malformed]:
         *encodings(),
         *empty_and_damaged(),
         *parquet_files(),
+        *formats(),
     ]

@@ -225,6 +225,7 @@ def test_mini_is_a_collection() -> None:
         open_collection(collection, qrels="qrels.tsv")
 
 
+@pytest.mark.extended
 @given(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]))
 def test_every_character_beyond_ascii_whose_bytes_were_read_as_latin_1_is_recognised(
     character: str,

@@ -16,6 +16,7 @@ import pytest
 from msshift_bench import data, errors
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.cut import Samples, cut_table
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import SHIFTS
@@ -110,6 +111,38 @@ def test_the_collection_it_was_built_from(
         data.open_source(release, None)
 
 
+def test_the_folder_that_a_build_read_is_found_again(
+    tsv_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MSSHIFT_COLLECTION", raising=False)
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
+    queries = "".join(f"q{i}\twhat is {'x ' * (i % 4)}{i}\n" for i in range(40))
+    given = {"queries": queries, "qrels": "".join(f"q{i} 0 d1 1\n" for i in range(40))}
+    toys = [tsv_folder("a/toy", **given), tsv_folder("b/toy", collection="d1\tone\n", **given)]
+    datasets = []
+    for number, toy in enumerate(toys):
+        folder = tmp_path / f"msshift-{number}"
+        build_dataset(toy, ["length"], folder, licence="cc-by-4.0", texts=number == 0)
+        datasets.append(data.open_dataset(folder))
+        assert str(tmp_path) not in (folder / "manifest.json").read_text("utf-8")
+    # Both have the same name and queries, and other passages.
+    assert [data.open_source(one, None).address for one in datasets] == [*map(str, toys)]
+    monkeypatch.setenv("MSSHIFT_COLLECTION", str(toys[0]))
+    assert data.open_source(datasets[1], None).address == str(toys[0])
+    monkeypatch.setenv("MSSHIFT_COLLECTION", "")
+    moved = toys[1].rename(tmp_path / "moved")
+    with pytest.raises(errors.UsageError, match=rf"'toy' in {toys[1]}, .* --collection"):
+        data.open_source(datasets[1], None)
+    # Texts that are put back from its new place are from there.
+    hydrate_dataset(datasets[1], moved)
+    assert data.open_source(datasets[1], None).address == str(moved)
+    # A cache that cannot be written, or was emptied, is as if nothing had been noted.
+    monkeypatch.setenv("MSSHIFT_CACHE", str(toys[0] / "queries.tsv"))
+    build_dataset(toys[0], ["length"], tmp_path / "again", licence="cc-by-4.0")
+    with pytest.raises(errors.UsageError, match="built from 'toy'; say where that is with --coll"):
+        data.open_source(data.open_dataset(tmp_path / "again"), None)
+
+
 def test_where_the_data_set_is_looked_for(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +209,7 @@ def test_a_rebuild_of_the_same_replaces_it(copy: Path) -> None:
     assert file_bytes(copy) == before
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("change", "collection", "shifts", "said"),
     [

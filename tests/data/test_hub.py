@@ -19,7 +19,6 @@ import msshift_bench as ms
 from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import installed_folder
-from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
     HubError,
@@ -29,7 +28,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UsageError,
 )
-from tests.conftest import Build, Command
+from tests.conftest import Command
 from tests.support.fake_hub import REPO, TOKEN, FakeApi, http_error, use_fake_hub
 from tests.support.file_bytes import file_bytes, flip
 from tests.support.hub_repository import Repository
@@ -39,17 +38,6 @@ from tests.support.hub_server.client import rows_of
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return use_fake_hub(monkeypatch, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def first(build_once: Build) -> Path:
-    return build_once("mini:300", "length", "wh-words")
-
-
-@pytest.fixture(scope="module")
-def second(build_once: Build) -> Path:
-    """Another build of the same data version: one shift less, other rows."""
-    return build_once("mini:300", "length", samples=Samples(seed=1))
 
 
 # Push.
@@ -284,6 +272,7 @@ def test_an_installed_data_set_loads_by_its_bare_name(
     assert file_bytes(installed_folder()) == file_bytes(second)
 
 
+@pytest.mark.extended
 def test_triples_are_prepared_when_wanted_and_stay(
     install: Install, first: Path, tmp_path: Path
 ) -> None:

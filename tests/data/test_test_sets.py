@@ -73,8 +73,10 @@ def test_what_is_wrong_is_said_at_once(tmp_path: Path, tsv_folder: WriteFolder) 
     }
     for number, (queries, qrels, facts) in enumerate(WRONG):
         folder = tsv_folder(f"{number}", queries=queries, qrels=qrels)
+        alone = tsv_folder(f"alone-{number}", queries=queries, qrels=qrels)
+        (alone / "collection.tsv").unlink()
         refusals[f"test set {number}: CollectionError {facts}"] = partial(
-            data.read_extra_tests, {"dl19": folder}
+            data.read_extra_tests, {"dl19": alone}
         )
         if queries and qrels:
             collection = data.open_collection(folder)
@@ -86,6 +88,7 @@ def test_what_is_wrong_is_said_at_once(tmp_path: Path, tsv_folder: WriteFolder) 
 
 def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:
     dl19 = tsv_folder("dl19", queries="1\ta\n2\tb\n")
+    (dl19 / "collection.tsv").unlink()
     searched = data.open_collection(tsv_folder("searched"))
 
     for qrels in ("1 0 foreign 2\n2 0 d2 1\n", "1 0 foreign 0\n"):
@@ -94,6 +97,27 @@ def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:
     (dl19 / "qrels.tsv").write_text("1 0 d01 2\n2 0 foreign 1\n2 0 d2 0\n")
     with pytest.raises(DataError, match=r"searched .* 2 .*'d01'"):
         data.read_extra_tests({"dl19": dl19}, searched)
+
+
+def test_a_test_set_with_a_corpus_of_its_own(tsv_folder: WriteFolder) -> None:
+    searched = data.open_collection(tsv_folder("searched"))
+    (tsv,) = data.read_extra_tests({"toy": tsv_folder("toy")}, searched)
+    assert tsv.collection is not None
+    assert tsv.collection.name == "toy"
+    assert tsv.judged == {"q1": {"d1": 1}, "q2": {"d2": 1, "q1": 0}}
+    # One of two relevant passages may lack, and not two of three, although one has the same id.
+    qrels = "q1 0 d1 1\nq1 0 d7 1\n"
+    (lacking,) = data.read_extra_tests({"a": tsv_folder("a", qrels=qrels)}, searched)
+    assert lacking.judged == {"q1": {"d1": 1, "d7": 1}}
+    other = tsv_folder("b", qrels=qrels + "q2 0 d8 2\n")
+    with pytest.raises(DataError, match=r"b lack 2 of the 3 .*'d7'; give the corpus"):
+        data.read_extra_tests({"b": other}, searched)
+    for qrels, code in (("", "no-judgement"), ("q9 0 d1 1\n", "unknown-query")):
+        (other / "qrels.tsv").write_text(qrels)
+        with pytest.raises(CollectionError, match=f"{code}|not among the queries|judges none"):
+            data.read_extra_tests({"b": other}, searched)
+    (by_id,) = data.read_extra_tests({"other": "mini:300"}, searched)
+    assert (by_id.collection is not None, len(by_id.judged)) == (True, 450)
 
 
 @pytest.mark.parametrize("read", [data.read_queries, data.read_variants])

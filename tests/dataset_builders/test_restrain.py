@@ -134,6 +134,7 @@ def two_sets(draw: st.DrawFn) -> tuple[Vectors, Vectors]:
     return train, numbers.standard_normal((tests, 4)).astype(np.float32)
 
 
+@pytest.mark.extended
 @settings(max_examples=40)
 @given(two_sets(), st.data())
 def test_sets_are_exact_nested_and_without_the_neighbours(

@@ -56,6 +56,7 @@ def test_topics_are_as_large_as_asked_for() -> None:
     assert all(60 <= Counter(groups)[f"C{number}"] < 120 for number in range(5))
 
 
+@pytest.mark.extended
 def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
     return replace(embeddings, vectors=vectors.astype(np.float32), sha256=f"noise {noise}")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("noise", "passed"), [(1e-7, True), (0.05, False)])
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
@@ -86,6 +88,7 @@ def test_verification_tolerates_noise_and_no_more(
     assert facts["agreement"] == 1 - len(facts["disagreements"]) / 3000
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("same_bytes", [False, True])
 def test_retraining_promises_identity_for_the_same_bytes_alone(
     built: Path, monkeypatch: pytest.MonkeyPatch, same_bytes: bool

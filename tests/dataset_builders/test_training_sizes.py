@@ -166,6 +166,7 @@ def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "much").exists()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("size", [None, 12, "all"])
 def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
     tmp_path: Path, equal: Path, size: int | None
@@ -183,6 +184,7 @@ def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
 # ---- small parts ----------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +296,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
         assert data.read_manifest(tmp_path / name) == manifest
 
 
+@pytest.mark.extended
 def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(given, MINI, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(given)

@@ -55,6 +55,7 @@ def collection_with(folder: Path, queries: Mapping[str, str]) -> Collection:
     return open_collection(folder)
 
 
+@pytest.mark.extended
 def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     copy: Path, build_once: Build
 ) -> None:

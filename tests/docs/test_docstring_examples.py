@@ -44,17 +44,20 @@ def examples_folder(build_once: Build, tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name",
     # Whoever looks for examples among heavy libraries imports them.
     [
-        pytest.param(name, marks=[pytest.mark.neural] * name.endswith("libraries"))
+        pytest.param(name, marks=[pytest.mark.neural] * name.endswith(("libraries", "mteb")))
         for name in MODULES
     ],
 )
 def test_the_examples_of_a_module_print_what_they_say(
     name: str, examples_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "msshift_bench.mteb":
+        pytest.importorskip("mteb", reason="needs the extra mteb")
     place = name if name.startswith("msshift_bench") else f"msshift_bench.{name}"
     module = importlib.import_module(place)
     monkeypatch.chdir(shutil.copytree(examples_folder, tmp_path / "examples"))

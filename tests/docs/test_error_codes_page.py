@@ -34,7 +34,7 @@ def codes_in(file: Path) -> Iterator[str]:
             for returned in ast.walk(node):
                 if isinstance(returned, ast.Return) and isinstance(returned.value, ast.Tuple):
                     yield from strings(*returned.value.elts[:1] or [node])
-        if isinstance(node, ast.For) and isinstance(node.iter, ast.Tuple):
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Tuple):
             for row in node.iter.elts:
                 if isinstance(row, ast.Tuple) and ast.unparse(node.target).startswith("(code, "):
                     yield from strings(row.elts[0])

@@ -79,6 +79,7 @@ NAMES: Mapping[str, Iterable[str]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_page_mentions_every_name(kind: str) -> None:
     names = [name.removesuffix("@k") for name in NAMES[kind]]

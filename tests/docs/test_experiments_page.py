@@ -120,7 +120,7 @@ def test_trainings_are_counted_with_their_hours_and_digests(
     for seed in (0, 1):
         write(runs / f"a/length/seed-{seed}/short.run.gz", "a", "short", seed)
     # An extra test set needs no further training.
-    write(runs / "a/also/typos/length/seed-0/short.run.gz", "a", "short", 0)
+    write(runs / "a/extra/typos/length/seed-0/short.run.gz", "a", "short", 0)
     (runs / "bm25").mkdir()
     (runs / "bm25/length.run.gz").write_bytes(b"")
     run = runs / "b/length/short.run.gz"

@@ -60,6 +60,7 @@ def test_every_link_and_every_anchor_has_a_target(tmp_path: Path) -> None:
             assert anchor in headings(target), f"{page}: {place}#{anchor}"
 
 
+@pytest.mark.extended
 def test_the_page_404_has_its_styles_and_links_in_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "build/site").mkdir(parents=True)
     for name in ("index.md", "b.md"):

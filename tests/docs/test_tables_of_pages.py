@@ -17,9 +17,10 @@ from msshift_bench.analysis import align_scores, analyse_published, find_links
 from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.baselines import open_system
 from msshift_bench.leakage import THRESHOLDS, TIERS
+from msshift_bench.runs import RUN_FORMATS
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
-from msshift_bench.stats import Figure, detectable_rel_loss
+from msshift_bench.stats import FIGURES, Figure, detectable_rel_loss
 from scripts.experiments.arithmetic import EncoderShape, work_of
 from scripts.experiments.tables import PAPER_NAME
 from scripts.leakage_tables import known_queries, near_queries
@@ -72,6 +73,12 @@ def indicators() -> Iterator[Row]:
         yield f"`{name}`", kind, row.needs or "-", against[row.against], row.higher, row.source
 
 
+def run_formats() -> Iterator[Row]:
+    for row in RUN_FORMATS.values():
+        endings = ", ".join(f"`{ending}`" for ending in row.endings)
+        yield f"`{row.name}`", f"`{row.shape}`", row.about, endings
+
+
 def tiers() -> Iterator[Row]:
     """Yield how many planted near-duplicates of each tier are found."""
     for row in tables(3000)[1].rows:
@@ -121,6 +128,7 @@ TABLES: list[Any] = [
     pytest.param("analysis.md", links_of_the_paper, 5, marks=pytest.mark.extended),
     ("analysis.md", alignment_of_the_paper, 2),
     ("analysis.md", indicators, len(INDICATORS)),
+    ("evaluate-runs.md", run_formats, len(RUN_FORMATS)),
     ("leakage.md", tiers, 4),
     ("statistics.md", detectable_losses, 1),
     ("table-2.md", costs_of_table_2, 4),
@@ -159,7 +167,7 @@ def test_every_column_and_every_figure_has_a_row() -> None:
     assert columns == list(Figure._fields)
     golden = REPOSITORY / "tests" / "evaluation" / "golden" / "figures.csv.gz"
     with gzip.open(golden, "rt", encoding="utf-8") as file:
-        assert {row["figure"] for row in csv.DictReader(file)} == set(figures)
+        assert {row["figure"] for row in csv.DictReader(file)} == set(figures) == set(FIGURES)
 
 
 @pytest.mark.extended

@@ -58,7 +58,10 @@ SPOILT: list[tuple[str, Use, str]] = [
     ("bert", partial(remove, CONFIG), "holds no config.json: give a folder"),
     ("bert", partial(remove, WEIGHTS), "holds no weights as safetensors: give a folder"),
     ("bert", partial(remove, "tokenizer*"), "holds no tokenizer: give a folder"),
-    ("bert", partial(change, TOKENIZER, tokenizer_class="CanineTokenizer"), "has no fast tokeniz"),
+    pytest.param(
+        *("bert", partial(change, TOKENIZER, tokenizer_class="CanineTokenizer"), "no fast tokeniz"),
+        marks=pytest.mark.extended,
+    ),
     ("bert", partial(change, TOKENIZER, model_max_length=9), "reads at most 9 tokens, not 64"),
     ("bert", partial(change, CONFIG, num_hidden_layers=3), "lacks weights of its own model, enc"),
     ("bert", partial(write, CONFIG, text='{"model_type": "t5"}'), "is an encoder with a decoder;"),

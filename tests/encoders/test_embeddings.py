@@ -16,6 +16,7 @@ from msshift_bench.encoders import (
     OWN,
     Embeddings,
     EncoderSpec,
+    ModelSettings,
     embed_queries,
     embeddings,
     models as encoder_models,
@@ -84,6 +85,7 @@ def test_vectors_are_those_of_the_model(embed: Embed, encoders: Path, pooling: s
         np.testing.assert_allclose(vector, alone.numpy(), atol=2e-6)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("threads", [1, 3])
 def test_order_batch_and_threads_do_not_change_a_vector(
     threads: int, embed: Embed, monkeypatch: pytest.MonkeyPatch
@@ -211,7 +213,10 @@ def test_all_parts_of_a_sentence_model_count_and_are_fetched_from_the_hub(
         digests.append(found.facts["encoder_sha256"])
     assert digests[0] != digests[1]
 
-    def download(name: str, *, allow_patterns: list[str]) -> str:
+    revisions: list[str | None] = []
+
+    def download(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        revisions.append(revision)
         names = [path.relative_to(hub).as_posix() for path in hub.rglob("*") if path.is_file()]
         for one in filter_repo_objects(names, allow_patterns=allow_patterns):
             (tmp_path / name / one).parent.mkdir(parents=True, exist_ok=True)
@@ -221,3 +226,8 @@ def test_all_parts_of_a_sentence_model_count_and_are_fetched_from_the_hub(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     monkeypatch.setattr(encoder_models, "ask_only_if_it_answers", lambda *_: None)
     assert embed(TWO, name="org/own", pooling=OWN).vectors.tobytes() == found.vectors.tobytes()
+    pinned = ModelSettings(revision="v1")
+    again = embed(TWO, name="org/other", pooling=OWN, settings=pinned)
+    assert again.vectors.tobytes() == found.vectors.tobytes()
+    assert again.facts["settings"] == {"revision": "v1"}
+    assert revisions == [None, "v1"]

@@ -180,6 +180,19 @@ def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
     assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
 
 
+@pytest.mark.cluster
+@pytest.mark.extended
+@pytest.mark.filterwarnings("default")
+def test_ray_starts_two_clusters_in_turn_for_the_address_local(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes a token that later clusters require.
+    for _ in range(2):
+        with using_engine(Engine("local")):
+            assert list(engine_in_use().map(abs, range(-3, 0))) == [3, 2, 1]
+
+
 def work(number: int) -> int:
     logging.getLogger("msshift_bench.engine").info("at work in %s", Path.cwd().name)
     report_progress("work", 1, number)
@@ -209,8 +222,10 @@ def test_a_task_reports_to_the_caller_and_works_in_its_folder(
             run(3)
         with pytest.raises(UsageError, match=rf"has msshift-bench {__version__}, and .* 0\.0\.1"):
             run(1, "0.0.1")
+        messages.put(logging.LogRecord("quiet", logging.DEBUG, "", 1, "a detail", None, None))
     assert reports == [("work", 1, 2), ("work", 1, 3)]
     assert caplog.messages.count(f"at work in {tmp_path.name}") >= 2
+    assert "a detail" not in caplog.messages
 
 
 # ---- a run --------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ def test_workers_write_to_a_url(engine: Engine, tmp_path: Path) -> None:
 def test_the_refusal_of_a_task_has_its_message(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^a wrong word$"):
         kept(engine, tmp_path, word="wrong")
+    with pytest.raises(TypeError, match="has no len"):
+        list(engine.map(len, [3]))
 
 
 def test_a_task_uses_as_many_threads_as_it_has_processors(engine: Engine) -> None:

@@ -36,12 +36,17 @@ CALLS: Mapping[str, str] = {
     "pairs-lower": "compare runs --measures ASL@5 --shift length",
     "pairs-pooled": "compare runs --average pooled --missing skip --shift wh-words",
     "reference": "compare runs --reference bm25",
-    "extra": "evaluate runs --also-test graded=graded --measures RR@10,nDCG@10,ASL@5",
-    "variants": "evaluate runs --also-test typos=typos.tsv --measures RR@10,ASL@5",
-    "variants-graded": "evaluate runs --also-test mistyped=mistyped --measures nDCG@10",
+    "reference-all": "compare runs --reference dense-all --shift length",
+    "extra": "evaluate runs --extra-test graded=graded --measures RR@10,nDCG@10,ASL@5",
+    "variants": "evaluate runs --extra-test typos=typos.tsv --measures RR@10,ASL@5",
+    "variants-graded": "evaluate runs --extra-test mistyped=mistyped --measures nDCG@10",
     "runs-qrels": f"score {_RUNS} --qrels qrels.tsv --measures RR@10,ASL@5,NumRet",
     "runs-leaked": f"score {_RUNS} --test length-short --without-leaked leaked",
     "runs-pairs": f"score {_RUNS} --qrels qrels.tsv --reference runs/bm25/length.run",
+    "runs-slices": (
+        "score runs/bm25/length.run --shift length --by labels.tsv --measures RR@10,ASL@5"
+    ),
+    "runs-slices-leads": (f"score {_RUNS} --shift length --reference runs/bm25/length.run"),
     "runs-reference": f"score {_RUNS} --test length-long --reference runs/bm25/length.run",
 }
 """The name of a call -> its words."""
@@ -49,16 +54,20 @@ CALLS: Mapping[str, str] = {
 TABLES: Mapping[str, str] = {
     "losses.txt": "evaluate partial --allow partial",
     "losses.md": "evaluate partial --allow partial --format markdown",
-    "losses.tex": "evaluate partial --allow partial --format latex",
+    "losses.tex": "evaluate partial --allow partial --format latex-full",
+    "paper.tex": "evaluate runs --format latex --intervals",
+    "paper-reference.tex": "compare runs --reference bm25 --format latex",
     "delta.txt": "evaluate runs/late runs/bm25 --measures RR@10,ASL@5 --delta --shift length",
     "slices.txt": "evaluate runs/late --by wh-words --shift length",
     "leaked.txt": "evaluate runs/late --without-leaked leaked --shift length",
     "pairs.txt": "compare runs/late runs/dense --shift length",
     "reference.txt": "compare runs/late runs/dense runs/bm25 --reference bm25 --shift length",
-    "extra.txt": "evaluate runs/late runs/dense-all --also-test graded=graded",
-    "variants.txt": "evaluate runs/late --also-test mistyped=mistyped --measures nDCG@10",
+    "drops.txt": "compare runs/dense runs/dense-all --reference dense-all --shift length",
+    "extra.txt": "evaluate runs/late runs/dense-all --extra-test graded=graded",
+    "variants.txt": "evaluate runs/late --extra-test mistyped=mistyped --measures nDCG@10",
     "scores.txt": "score runs/bm25/length.run --qrels qrels.tsv --measures RR@10,ASL@5,NumRet",
     "leads.txt": f"score {_RUNS} --test length-long --reference runs/bm25/length.run",
+    "by-group.txt": f"score {_RUNS} --shift length --reference runs/bm25/length.run",
 }
 """A small table of each layout and format: its golden file -> the words of the call."""
 
@@ -74,6 +83,7 @@ def test_every_figure_is_as_it_was(world: Path, tmp_path: Path) -> None:
     check_figures(GOLDEN / "figures.csv.gz", "call", figures)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_the_layout_of_a_table(name: str, world: Path, golden: Golden) -> None:
     done = run_msshift(TABLES[name].split(), world)
@@ -81,6 +91,7 @@ def test_the_layout_of_a_table(name: str, world: Path, golden: Golden) -> None:
     golden.check(name, done.stdout)
 
 
+@pytest.mark.extended
 def test_every_figure_of_the_boards_is_as_it_was() -> None:
     folder, golden = entries_folder(), GOLDEN / "entries.csv.gz"
     places = {path.relative_to(folder).as_posix() for path in folder.glob("*/*/v*")}

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import DataInfo, open_dataset
+from msshift_bench.data import DataInfo, open_dataset, read_labels
 from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import (
-    Checks,
     Result,
     Settings,
     differences_of,
@@ -22,9 +21,9 @@ from msshift_bench.evaluation import (
     loss_table,
     losses_of,
     parse_measure,
-    read_labels,
     show_delta,
 )
+from msshift_bench.evaluation.checks import remarks_about
 from msshift_bench.output import to_markdown
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
@@ -90,13 +89,16 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
         (tiny_runs / f"dense/length/{group}.run").unlink()
         write_ranks(tiny_runs / f"dense/length/seed-1/{group}.run", ranks)
     write_ranks(tiny_runs / "dense/length/seed-2/short.run", DENSE["short"])
-    (scores,) = score(tiny_runs / "dense", allow=["partial"])
+    allow = ["partial", "identical"]
+    (scores,) = score(tiny_runs / "dense", allow=allow)
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
-    (doubt,) = Checks().doubts_about(scores, "dense")
-    assert doubt.startswith("dense: no run without long (seed 2); seed 1 alone can be evaluated")
+    (doubt,) = remarks_about(scores)
+    assert doubt.startswith(
+        "dense/length: no run without long (seed 2); seed 1 alone can be evaluated"
+    )
     assert doubt.endswith("; the model without long counts in no loss")
-    figures = evaluate(tiny_runs / "dense", ["partial"]).figures
+    figures = evaluate(tiny_runs / "dense", allow).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
     assert {row.model: (row.seeds, row.value) for row in cells} == {

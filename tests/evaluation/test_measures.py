@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import gzip
-import io
 import math
 import sys
-from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -18,8 +14,8 @@ import pytest
 
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
-from msshift_bench.plumbing import open_stream
-from msshift_bench.runs import Judgements, judge_run, sources
+from msshift_bench.plumbing import MAX_RANK
+from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.stats import Figure
 from tests.support.refusals import check_refusals
 
@@ -127,7 +123,8 @@ def test_other_names_are_left_to_ir_measures_and_say_so(name: str) -> None:
     assert (measure.name, measure.mean_name) == (name, name)
     assert (measure.computed_by, measure.higher_is_better) == ("ir_measures", True)
     for qrels, run in (drawn(), (QRELS, RUN)):
-        values = measure.per_query(judge_run(run, Judgements.from_qrels(qrels))).tolist()
+        judged = judge_run(run, Judgements.from_qrels(qrels), depth=measure.depth)
+        values = measure.per_query(judged).tolist()
         given = {query: v for query, v in zip(qrels, values, strict=True) if v == v}
         assert given == theirs(name, qrels, run)
 
@@ -137,14 +134,15 @@ def test_other_names_are_left_to_ir_measures_and_say_so(name: str) -> None:
 )
 def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: float) -> None:
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
-    run = judge_run(records, Judgements.from_qrels({"q": {"a": 2}}), tie_policy=policy)
+    judgements = Judgements.from_qrels({"q": {"a": 2}})
+    run = judge_run(records, judgements, tie_policy=policy, depth=10)
     for name in ("RR(rel=2)@10", "RR@10"):
         assert parse_measure(name).per_query(run)[0] == expected
 
 
 def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> None:
     judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2, "n": -1}})
-    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements)
+    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements, depth=MAX_RANK)
     best, worst = run.with_ties("best"), run.with_ties("worst")
     assert list(best.rankings()) == [("q", ["z", "b", "a", "x", "n"])]
     assert list(worst.rankings()) == [("q", ["z", "x", "n", "a", "b"])]
@@ -153,15 +151,12 @@ def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> N
     assert values == [1 / 2, 1 / 4, 1 / 5]
 
 
-def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_order_that_is_not_given_or_not_kept_is_a_usage_error() -> None:
     measure = parse_measure("Bpref")
     with pytest.raises(UsageError, match="'expected'"):
-        measure.per_query(judge_run(RUN, JUDGEMENTS, tie_policy="expected"))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 Q0 r 1 1 t\n")))
-    with pytest.raises(UsageError, match="twice"):
-        measure.per_query(judge_run("-", JUDGEMENTS))
+        measure.per_query(judge_run(RUN, JUDGEMENTS, tie_policy="expected", depth=measure.depth))
+    with pytest.raises(UsageError, match="and 10 were kept"):
+        measure.per_query(judge_run(RUN, JUDGEMENTS, depth=10))
 
 
 def test_all_measures_are_tried_before_anything_is_read() -> None:
@@ -197,7 +192,7 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     assert parse_measure("RR@10").name == "RR@10"
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(MissingExtraError, match="'measures' extra"):
-        bpref.per_query(judge_run(RUN, JUDGEMENTS))
+        bpref.per_query(judge_run(RUN, JUDGEMENTS, depth=bpref.depth))
 
 
 def score(*measures: str, missing: str = "zero") -> Result:
@@ -269,35 +264,17 @@ def test_a_list_of_measures_is_split_outside_of_brackets_only(text: str, names: 
             Settings(unmatched)
 
 
-def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Path] = []
-
-    def noted(path: Path) -> AbstractContextManager[BinaryIO]:
-        opened.append(path)
-        return open_stream(path)
-
-    monkeypatch.setattr(sources, "open_stream", noted)
-    path = tmp_path / "a.run.gz"
-    path.write_bytes(gzip.compress(b"1 Q0 x 1 5 t\n1 Q0 r 2 4 t\n2 Q0 r 1 5 t\n"))
-    result = score_runs([path], QRELS, Settings("RR@10 ERR@20 Bpref Rprec"))
-    assert opened == [path, path]
-    (scored,) = result.scores[0].runs.values()
-    assert scored.scores["ERR@20"][1] > 0
-    assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
-
-
 def test_what_a_script_would_read_otherwise_is_passed_on_safely() -> None:
     """gdeval, a script, takes its judgements as lines of text, and the digits of ids."""
     qrels = {"a-1": {"r": 1}, "b-1": {"r": 1}, "c": {"r": 1}}
     run = {"a-1": {"r": 1.0}, "b-1": {"x": 1.0}, "c": {"x": 2.0, "r": 1.0}}
-    values = parse_measure("ERR@20").per_query(judge_run(run, Judgements.from_qrels(qrels)))
+    judged = judge_run(run, Judgements.from_qrels(qrels), depth=20)
+    values = parse_measure("ERR@20").per_query(judged)
     assert values.tolist() == [0.0625, 0, 0.03125]
     for name, best in (("ERR@5", 15 / 16), ("nDCG(dcg='exp-log2')@5", 1)):
         # A query that nothing is judged good for.
         for levels in ({"r": -1}, {}):
             judgements = Judgements.from_qrels({"a": {"r": 4}, "b": levels})
-            judged = judge_run({"a": {"r": 1.0}, "b": {"r": 1.0}}, judgements)
+            judged = judge_run({"a": {"r": 1.0}, "b": {"r": 1.0}}, judgements, depth=5)
             values = parse_measure(name).per_query(judged)
             assert values.tolist() == pytest.approx([best, 0], abs=1e-4)

@@ -39,7 +39,7 @@ GRADED = ("ERR@2", "nDCG(dcg='exp-log2')@2")
 @pytest.mark.parametrize("name", GRADED)
 def test_a_grade_above_four_is_named(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     judgements = Judgements.from_qrels({"q1": {"a": 4, "b": 1}, "q2": {"a": 2, "c": 5}})
-    run = judge_run({"q1": {"a": 2.0, "b": 1.0}}, judgements)
+    run = judge_run({"q1": {"a": 2.0, "b": 1.0}}, judgements, depth=2)
     with pytest.raises(UsageError, match=r"at most 4, and document 'c' of query 'q2' has 5; map"):
         parse_measure(name).per_query(run)
     assert capfd.readouterr() == ("", "")
@@ -50,7 +50,7 @@ def test_a_grade_above_four_is_named(name: str, capfd: pytest.CaptureFixture[str
 def test_grades_up_to_four_have_the_values_of_the_definition() -> None:
     """ERR after Chapelle et al. (CIKM 2009); exponential gains after Burges et al. (ICML 2005)."""
     judgements = Judgements.from_qrels({"q": {"a": 4, "b": 3, "c": -1}})
-    run = judge_run({"q": {"x": 3.0, "b": 2.0, "a": 1.0}}, judgements)
+    run = judge_run({"q": {"x": 3.0, "b": 2.0, "a": 1.0}}, judgements, depth=3)
     stops = [0, 7 / 16, 15 / 16]
     err = sum(
         stop * math.prod(1 - earlier for earlier in stops[:at]) / (at + 1)

@@ -54,10 +54,14 @@ def test_the_share_follows_the_seeds_at_the_floor(spread: float) -> None:
 CALLS = {
     "losses": "evaluate runs",
     "delta": "evaluate runs --delta",
-    "extra": "evaluate runs --also-test graded=graded",
-    "variants": "evaluate runs --shift length --also-test typos=typos.tsv",
+    "extra": "evaluate runs --extra-test graded=graded",
+    "extra variants": "evaluate runs --extra-test mistyped=mistyped",
+    "variants": "evaluate runs --shift length --extra-test typos=typos.tsv",
     "compare": "compare runs --shift length --shift wh-words",
     "reference": "compare runs --shift length --reference dense",
+    "uncorrected losses": "evaluate runs --shift length --correction none",
+    "uncorrected pairs": "compare runs --shift length --correction none",
+    "uncorrected leads": "compare runs --shift length --reference dense --correction none",
     "leaked": "evaluate runs --shift length --without-leaked leaked",
     "analyse": "analyse runs --shift length --shift wh-words --shift topics",
     "published": "analyse --published",
@@ -86,21 +90,27 @@ def results(world: Path) -> dict[str, Result]:
 views: dict[str, dict[str, bool]] = {}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CALLS)
 def test_a_legend_explains_exactly_the_marks_of_its_table(
     name: str, results: dict[str, Result]
 ) -> None:
     result = results[name]
-    tables = [table for part in result.sections(**views[name]) for table in part[0]]
+    sections = list(result.sections(**views[name]))
+    tables = [table for part, _ in sections for table in part]
     for table in tables:
         marks = {cell.mark for row in table.rows for cell in row} - {""}
         explained = {mark for mark in (STAR, DAGGER) if f"{mark}: p at most" in table.note}
         assert explained == marks, table.title
+        assert {*table.title} & {STAR, DAGGER} <= marks
     tested = [row for row in result.figures if row.mark]
+    if not tested:
+        assert not any(DAGGER in note for _, notes in sections for note in notes)
     if tested and name != "published":
         assert any(cell.mark for table in tables for row in table.rows for cell in row)
 
 
+@pytest.mark.extended
 def test_delta_has_the_mark_of_its_rel_loss(results: dict[str, Result]) -> None:
     result = results["delta"]
     (table,) = (
@@ -116,6 +126,7 @@ def test_delta_has_the_mark_of_its_rel_loss(results: dict[str, Result]) -> None:
     assert {name: shown[name] for name in expected} == expected
 
 
+@pytest.mark.extended
 def test_intervals_that_disagree_with_a_corrected_p_are_explained(
     results: dict[str, Result],
 ) -> None:
@@ -129,6 +140,7 @@ def test_intervals_that_disagree_with_a_corrected_p_are_explained(
         assert "intervals are not corrected" in tables[0].note
 
 
+@pytest.mark.extended
 def test_each_note_on_p_names_its_tables(results: dict[str, Result]) -> None:
     for name in ("compare", "variants"):
         for tables, notes in results[name].sections(**views[name]):
@@ -157,6 +169,7 @@ def test_a_difference_without_variance_is_explained() -> None:
 # ---- no correction ------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_without_a_correction_p_is_that_of_the_paper(world: Path) -> None:
     """A paired t-test of Avg In and Out, for a system of one seed; no mark, and no rank."""
     settings = Settings(correction="none")
@@ -205,4 +218,6 @@ def test_latex_has_the_shortest_names_that_differ(names: list[str], shown: list[
     assert re.findall(r"(?m)^(.*) & 1\.0 ", text) == shown
     wide = text.index(r"\begin{adjustbox}{max width=\linewidth}")
     assert wide < text.index(r"\begin{tabular}") < text.index(r"\end{adjustbox}")
-    assert text.startswith("% needs \\usepackage{booktabs,adjustbox}\n")
+    assert text.startswith(
+        "% needs \\usepackage{booktabs}; \\usepackage{adjustbox} scales it if wide\n"
+    )

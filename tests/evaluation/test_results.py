@@ -16,12 +16,12 @@ from msshift_bench import (
     Result,
     Settings,
     compare_run_sets,
-    evaluate_also_tests,
+    evaluate_extra_tests,
     evaluate_run_sets,
     score_runs,
 )
-from msshift_bench.data import DataInfo
-from msshift_bench.evaluation import LeftOut, Note, Section, read_labels
+from msshift_bench.data import DataInfo, read_labels
+from msshift_bench.evaluation import LeftOut, Note, Section
 from msshift_bench.stats import Figures
 
 pd = pytest.importorskip("pandas")
@@ -51,10 +51,10 @@ KINDS: Mapping[str, Callable[[Path], Result]] = {
     "differences": lambda world: compare_run_sets(world / "runs", world / "msshift", ["topics"]),
     "scores": scores,
     "leads": leads,
-    "extra tests": lambda world: evaluate_also_tests(
+    "extra tests": lambda world: evaluate_extra_tests(
         world / "runs", {"graded": world / "graded"}, settings=Settings("RR@10 nDCG@10")
     ),
-    "variants": lambda world: evaluate_also_tests(
+    "variants": lambda world: evaluate_extra_tests(
         world / "runs", {"typos": world / "typos.tsv"}, world / "msshift", ["length"]
     ),
 }
@@ -94,7 +94,7 @@ def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -
     assert frame["value"].dtype == frame["p"].dtype == "float64"
     head = json.loads(table.schema.metadata[b"msshift_bench"])
     assert head == {
-        k: v for k, v in result.to_json().items() if k not in ("figures", *result.facts)
+        k: v for k, v in result.to_json().items() if k not in ("figures", "answers", *result.facts)
     }
     for line, row, figure in zip(lines, table.to_pylist(), result.figures, strict=True):
         assert [line[name] for name in fields[:9]] == list(figure[:9])

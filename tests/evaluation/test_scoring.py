@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections import namedtuple
 from collections.abc import Callable
@@ -14,7 +15,14 @@ from typer.testing import CliRunner
 from msshift_bench.cli import app
 from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import Checks, Settings, open_test_set, score_files, score_runs
+from msshift_bench.evaluation import (
+    Opened,
+    OpenedRunSet,
+    Settings,
+    open_test_set,
+    score_opened,
+    score_runs,
+)
 from msshift_bench.records import Qrel
 from msshift_bench.runs import find_run_sets, read_qrels, read_run, write_run
 from tests.support.refusals import check_refusals
@@ -49,6 +57,15 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(files: tuple[Path, Path]
     assert open_test_set(str(qrels)).name == str(qrels)
     figures = score_runs([run], qrels).figures.where(figure="score")
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
+
+
+def test_standard_input_has_a_name_of_its_own(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(files[0].read_bytes())))
+    result = score_runs(["-"], files[1])
+    assert result.figures.names("system") == ["<stdin>"]
+    assert [run["name"] for run in result.to_json()["runs"]] == ["<stdin>"]
 
 
 def test_what_is_wrong_is_named(files: tuple[Path, Path]) -> None:
@@ -107,8 +124,8 @@ def doubts_of_evaluate(folder: Path, **options: Any) -> list[str]:
         path = write(folder / "dense" / "length" / f"{group}.run", **options)
         path.write_text(f"{path.read_text()}q0 Q0 y{number} 200 -200.0 tag\n")
     tests = TestSet("length", OF_ZEROS, {"short": QUERIES[:12], "long": QUERIES[12:]})
-    (scores,) = score_files([(find_run_sets([folder])[0], tests)], SETTINGS)
-    return list(Checks().doubts_about(scores, "dense/length"))
+    opened = Opened([OpenedRunSet.of(*find_run_sets([folder]), tests)])
+    return score_opened(opened, SETTINGS).warnings
 
 
 DOORS = pytest.mark.parametrize("doubts_of", [doubts_of_score, doubts_of_evaluate])
@@ -139,14 +156,14 @@ def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, doubts_of: Doubts) -
     assert doubts_of(tmp_path, depth=100) == []
 
 
-def test_a_run_that_cannot_be_read_again_is_only_remarked_on(
+def test_ids_that_lost_zeros_are_refused_on_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = write(tmp_path / "a.run", spell=lambda doc: str(int(doc)), depth=100)
     with lost.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
-        (remark,) = score_runs(["-"], OF_ZEROS, SETTINGS).doubts
-    assert "no relevant passage is among those of any of its 24 queries" in remark
+        with pytest.raises(RunError, match="ids-changed"):
+            score_runs(["-"], OF_ZEROS, SETTINGS)
 
 
 def test_query_ids_that_lost_their_zeros_are_told(tmp_path: Path) -> None:
@@ -165,7 +182,10 @@ def test_options_that_do_nothing_are_refused_and_strictness_refuses_remarks(tmp_
     for options, message in (
         (["--strict"], "[odd-run]"),
         (["--average", "macro"], "--average averages a shift's groups, and a run has none"),
-        (["--correction", "bonferroni"], "--correction corrects p-values, which --reference gives"),
+        (
+            ["--correction", "bonferroni"],
+            "--correction corrects p-values, which --reference, --shift or --by",
+        ),
     ):
         done = CliRunner().invoke(app, [*words, *options])
         assert done.exit_code == 1

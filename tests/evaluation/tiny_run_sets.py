@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import DataInfo, TestSet
-from msshift_bench.evaluation import Checks, Result, Scores, Settings, losses_of, score_files
+from msshift_bench.evaluation import (
+    Opened,
+    OpenedRunSet,
+    Result,
+    Scores,
+    Settings,
+    losses_of,
+    score_opened,
+)
 from msshift_bench.runs import find_run_sets
 from tests.support.fabricated import write_run
 
@@ -38,10 +46,8 @@ def score(
     root: Path, settings: Settings | None = None, allow: Collection[str] = ()
 ) -> list[Scores]:
     """Check and score the run sets in a folder."""
-    run_sets, checks = find_run_sets([root]), Checks(allow=allow)
-    checks.check_run_sets(run_sets)
-    pairs = [(run_set, TEST_SET) for run_set in run_sets]
-    return list(score_files(pairs, settings or Settings()))
+    run_sets = [OpenedRunSet.of(part, TEST_SET) for part in find_run_sets([root])]
+    return score_opened(Opened(run_sets), settings or Settings(), allow).scores
 
 
 def evaluate(root: Path, allow: Collection[str] = (), **settings: Any) -> Result:

@@ -13,7 +13,7 @@ import pytest
 
 from msshift_bench import evaluate
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.in_memory import unused_prompts
+from msshift_bench.baselines.opening import unused_prompts
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
 from tests.support.tiny_models import save_tiny_models

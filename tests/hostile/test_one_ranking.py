@@ -9,7 +9,7 @@ import pytest
 
 from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import Checks, Settings, score_files, score_runs
+from msshift_bench.evaluation import Opened, OpenedRunSet, Settings, score_opened, score_runs
 from msshift_bench.runs import Judgements, find_run_sets, judge_run, read_run, write_run
 
 QUERIES = [f"q{number}" for number in range(24)]
@@ -56,8 +56,7 @@ CHANGES: dict[str, tuple[Callable[[float], float], str]] = {
 
 def check(folder: Path) -> None:
     tests = TestSet("length", QRELS, {"short": QUERIES[:12], "long": QUERIES[12:]})
-    (scores,) = score_files([(find_run_sets([folder])[0], tests)], SETTINGS)
-    Checks().check_scores(scores, "zero")
+    score_opened(Opened([OpenedRunSet.of(*find_run_sets([folder]), tests)]), SETTINGS)
 
 
 @pytest.mark.parametrize("name", CHANGES)

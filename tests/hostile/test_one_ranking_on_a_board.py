@@ -65,6 +65,7 @@ def test_entries_without_digests_are_compared_by_their_scores(tmp_path: Path, da
     assert "mini/first" in found.message
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("every", "moved", "warned"), [(33, 2, True), (1, 100, False)])
 def test_a_copy_with_the_first_two_passages_swapped_is_a_warning(
     tmp_path: Path, data: Path, every: int, moved: int, warned: bool

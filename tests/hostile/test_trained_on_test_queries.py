@@ -12,7 +12,7 @@ import pytest
 from msshift_bench.baselines import Plan, make, open_system
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import NotFoundError, RunError
-from msshift_bench.evaluation import Result, evaluate_also_tests, score_runs
+from msshift_bench.evaluation import Result, evaluate_extra_tests, score_runs
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import Row
 from tests.conftest import Build
@@ -43,7 +43,7 @@ def write(folder: Path, queries: Sequence[tuple[str, str, Sequence[str]]]) -> No
     (folder / "own/queries.tsv").write_text("".join(lines))
     judged = [f"{query_id} 0 {doc} 1\n" for query_id, _, docs in queries for doc in docs]
     (folder / "own/qrels.tsv").write_text("".join(judged))
-    for place in (".", "also/own"):
+    for place in (".", "extra/own"):
         for number, group in enumerate(("short", "long")):
             ranked = [(i, [*["x", "y"][:number], *docs]) for i, _, docs in queries]
             write_run(folder / "runs/dense" / place / f"length/{group}.run", ranked)
@@ -54,13 +54,14 @@ def own(rows: Sequence[Row]) -> list[tuple[str, str, Sequence[str]]]:
 
 
 def evaluate(folder: Path, data: Path | str, *allow: str) -> Result:
-    return evaluate_also_tests(folder / "runs", {"own": folder / "own"}, data, allow=allow)
+    return evaluate_extra_tests(folder / "runs", {"own": folder / "own"}, data, allow=allow)
 
 
 def notes(result: Result) -> str:
     return "\n".join(note.text for note in result.notes)
 
 
+@pytest.mark.extended
 def test_sidecars_have_the_counts_for_readers_without_the_data_set(
     tmp_path: Path, data: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,13 +70,13 @@ def test_sidecars_have_the_counts_for_readers_without_the_data_set(
     tuned = open_system("bm25-tuned", changes={"depth": 10})
     sets = {"own": tmp_path / "own"}
     where = {"collection": "mini:500", "out": tmp_path / "runs", "data": data}
-    make(Plan(system=tuned, shifts=["length"], also_test=sets, **where))
-    sidecar = tmp_path / "runs/bm25-tuned/also/own/length/short.run.json"
+    make(Plan(system=tuned, shifts=["length"], extra_test=sets, **where))
+    sidecar = tmp_path / "runs/bm25-tuned/extra/own/length/short.run.json"
     counted = json.loads(sidecar.read_text())["trained_on"]
     assert (counted["queries"], counted["ids"], counted["trained"]) == (SOME, SOME, SOME)
     monkeypatch.chdir(tmp_path)  # No data set is here.
     with pytest.raises(RunError, match=rf"the model without short trained on {SOME} of the {SOME}"):
-        evaluate_also_tests(tmp_path / "runs", sets)
+        evaluate_extra_tests(tmp_path / "runs", sets)
 
 
 def test_its_own_training_queries_are_refused_unless_allowed(
@@ -87,7 +88,7 @@ def test_its_own_training_queries_are_refused_unless_allowed(
     (finding,) = caught.value.findings
     assert finding.code == "trained-on-test"
     assert f"without short trained on {SOME} of the {SOME} queries of own" in finding.message
-    assert finding.source.endswith("also/own/length/short.run")
+    assert finding.source.endswith("extra/own/length/short.run")
     assert "--allow leaked" in finding.fix
 
     result = evaluate(tmp_path, data, "leaked")
@@ -160,7 +161,7 @@ def test_a_model_of_another_data_set_is_another_model(tmp_path: Path, data: Path
     counts |= {"words": 0, "trained": 3, "passages": 0}
     for group, more in (("short", {"trained_on": counts}), ("long", {})):
         facts = {"shift": "length", "held_out": group, "data_digest": "0" * 64, **more}
-        run = tmp_path / f"runs/other/also/own/length/{group}.run"
+        run = tmp_path / f"runs/other/extra/own/length/{group}.run"
         run.with_name(f"{group}.run.json").write_text(json.dumps(with_checksum(facts)))
     with pytest.raises(RunError, match="the model without short trained on 3 of the 30"):
         evaluate(tmp_path, data)

@@ -58,13 +58,13 @@ def test_absent_passages_of_a_sidecar(tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "dl").mkdir()
     (tmp_path / "dl/queries.tsv").write_text("".join(f"q{n}\twho\n" for n in range(9)))
     (tmp_path / "dl/qrels.tsv").write_text("".join(f"q{n} 0 d 1\n" for n in range(9)))
-    for place in (".", "also/dl"):
+    for place in (".", "extra/dl"):
         run = write_run(
             tmp_path / "runs/bm25" / place / "length.run", [(f"q{n}", ["d"]) for n in range(9)]
         )
         facts = {"relevant_not_in_collection": {"test": 7}}
         run.with_name("length.run.json").write_text(json.dumps(with_checksum(facts)))
-    done = msshift("evaluate", "runs", "--also-test", "dl=dl")
+    done = msshift("evaluate", "runs", "--extra-test", "dl=dl")
     assert done.returncode == 0, done.stderr
     assert f"bm25 on dl (length): 7 {ABSENT}" in done.stdout
 
@@ -121,7 +121,7 @@ def test_a_missing_run_and_a_complete_seed_are_named(build_once: Build, tmp_path
         ("dense/length/short.run", "dense"),
         ("dense/length/seed-2/long.run", "dense"),
         ("bm25/topics.run", "bm25"),
-        ("dense/also/dl19/length/short.run", "dense"),
+        ("dense/extra/dl19/length/short.run", "dense"),
         ("my system/length/short.run", "my_system"),
         ("elsewhere/my.run", "msshift-bench"),
     ],

@@ -9,25 +9,12 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data import open_collection
-from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.fabricated import write_runs, write_system
 from tests.support.hub_server import LoopbackHub
 from tests.support.making import COLLECTION
-
-
-@pytest.fixture(scope="session")
-def first(build_once: Build) -> Path:
-    """A built data set."""
-    return build_once("mini:500", "length", "wh-words")
-
-
-@pytest.fixture(scope="session")
-def second(build_once: Build) -> Path:
-    """Another build of the same data version: one shift less, other rows."""
-    return build_once("mini:500", "length", samples=Samples(seed=1))
 
 
 @pytest.fixture

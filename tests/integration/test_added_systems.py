@@ -185,6 +185,17 @@ def test_a_class_of_one_s_own_gets_its_group_s_triples(with_triples: Path, tmp_p
     assert sidecar(runs[0])["released_triples"]["config"] == "length-short-triples"
 
 
+@pytest.mark.extended
+def test_a_module_that_ends_the_program_has_the_last_word(
+    data: Path, script: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("raise SystemExit('no licence for this model')\n")
+    done = script("run", "mine:First", "--data", data)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "no licence for this model\n"
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [

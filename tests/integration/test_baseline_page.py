@@ -8,8 +8,7 @@ import pytest
 
 from msshift_bench.baselines.pretraining_tasks import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.rerankers.reranker import Reranker
-from msshift_bench.baselines.rerankers.word_reranker import WordReranker
-from msshift_bench.baselines.rerankers.word_vectors import WordVectors
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker, WordVectors
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.recipe import (
     EarlyStopping,
@@ -18,6 +17,7 @@ from msshift_bench.baselines.systems.recipe import (
     SearchSettings,
     TrainingSettings,
 )
+from msshift_bench.encoders import ModelSettings
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -57,7 +57,7 @@ def kinds() -> list[type]:
     for architecture in neural_systems().values():
         found.append(architecture)
         found.append(architecture.searcher())
-    return [*dict.fromkeys(found), MaskedWords, LateHead, SpanContrast]
+    return [*dict.fromkeys(found), ModelSettings, MaskedWords, LateHead, SpanContrast]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

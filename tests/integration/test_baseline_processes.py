@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from msshift_bench.baselines.training.trainer import in_processes
 from msshift_bench.errors import DataError
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
@@ -77,6 +80,25 @@ def test_two_processes_and_one(
     assert training["weights_sha256"] != training["initial_weights_sha256"]
     for same in ("triples_sha256", "initial_weights_sha256", "steps"):
         assert training[same] == facts[1]["training"][same]
+
+
+def end_at_once() -> None:
+    """Do nothing."""
+
+
+def test_processes_may_be_started_from_another_thread() -> None:
+    """Handlers of signals are set in the main thread only."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(in_processes, 2, end_at_once).result()
+
+
+def end_by_kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_ends_the_training() -> None:
+    with pytest.raises(DataError, match=r"a process of the training failed: .*SIGKILL"):
+        in_processes(2, end_by_kill)
 
 
 def test_an_interrupt_and_an_error_end_both_processes(

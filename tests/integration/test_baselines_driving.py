@@ -109,10 +109,10 @@ def test_a_kept_model_of_a_removed_run_is_not_used_for_the_next_run(
     assert len(set(places)) == 2
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
-    for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
+    for wish in ({"keep_model": True}, {"extra_test": {"dl19": tmp_path / "dl19"}}):
         with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
             make_runs(**given, seed=7, **wish)
-    assert not (run.parents[1] / "also").exists()
+    assert not (run.parents[1] / "extra").exists()
 
 
 def test_seeds_that_are_refused(data: Path, msshift: Command) -> None:
@@ -207,6 +207,7 @@ def test_two_recipes_of_a_system_have_a_name_each(
 # ---- published models -----------------------------------------------------------------------
 
 
+@pytest.mark.extended
 @pytest.mark.neural
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_published_model_is_searched_with(
@@ -215,7 +216,7 @@ def test_a_published_model_is_searched_with(
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
     given: dict[str, Any] = {"data": data, "out": tmp_path, "search.depth": 3}
-    given["also_test"] = {"dl19": tmp_path / "dl19"}
+    given["extra_test"] = {"dl19": tmp_path / "dl19"}
     (run,) = make_runs(str(tiny_models / f"my-{kind}"), **given)
     assert run == tmp_path / f"my-{kind}" / "length.run.gz"
     facts = sidecar(run)
@@ -225,7 +226,7 @@ def test_a_published_model_is_searched_with(
     assert len(parameters["weights_sha256"]) == 64
     assert max(len(lines) for lines in read_run(run).values()) == 3
     # A query of the extra test set has the ranking of the shift's query with the same text.
-    extra = run.parent / "also" / "dl19" / run.name
+    extra = run.parent / "extra" / "dl19" / run.name
     (found,) = read_run(extra).values()
     assert [line[0] for line in found] == [line[0] for line in read_run(run)[row.query_id]]
     assert sidecar(extra)["parameters"]["weights_sha256"] == parameters["weights_sha256"]

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import full, gpu
+from benchmarks import encoding, full, gpu
 from benchmarks.support.large_collection import vocabulary_of, write_collection
 from msshift_bench.data.collection import open_collection
+from msshift_bench.output import to_markdown
+from msshift_bench.records import Passage
 from tests.conftest import REPOSITORY
 
 SIZE = Fraction(1, 64)
@@ -49,6 +51,30 @@ def test_growth_is_the_exponent_between_two_sizes() -> None:
         "| build | 1/64 | 1 | 2.0 |  | 3 | 4 |",
         "| build | 1/8 | 9 | 32.0 | 1.33 | 5 | 6 |",
     ]
+
+
+def test_encoding_compares_rounds_and_dtypes() -> None:
+    timings = [
+        encoding.Timing(("float32", 64, 32), [10.0, 20.0, 10.0], [11.0, 18.0, 10.0]),
+        encoding.Timing(("bfloat16", 64, 32), [30.0, 40.0], [33.0, 36.0]),
+        encoding.Timing(("bfloat16", 64, 64), [30.0], [33.0]),
+    ]
+    lines = to_markdown(encoding.table_of(timings, "")).splitlines()
+    assert lines[4:] == [
+        "| float32 | 64 | 32 | 10.0 | 11.0 | 1.00 | 0.90 to 1.10 | 1.00 |",
+        "| bfloat16 | 64 | 32 | 35.0 | 34.5 | 1.00 | 0.90 to 1.10 | 3.14 |",
+        "| bfloat16 | 64 | 64 | 30.0 | 33.0 | 1.10 | 1.10 to 1.10 |  |",
+    ]
+
+
+def test_encoding_takes_queries_with_a_relevant_passage(tmp_path: Path) -> None:
+    queries, qrels = tmp_path / "queries.tsv", tmp_path / "qrels.txt"
+    queries.write_text("".join(f"q{n}\ta query\tof {n}\n" for n in range(6)))
+    qrels.write_text("q0 0 d1 1\nq1 0 d9 1\nq2 0 d2 0\nq3 0 d2 2\nq4 0 d1 1\n")
+    passages = [Passage("d1", "one"), Passage("d2", "two")]
+    rows, judged = encoding.judged_queries(queries, qrels, passages, 2)
+    assert rows == [("q0", "a query\tof 0"), ("q3", "a query\tof 3")]
+    assert judged == {"q0": {"d1"}, "q3": {"d2"}, "q4": {"d1"}}
 
 
 def test_the_collection_can_be_read_and_is_always_the_same(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.conftest import Build
 from tests.support.board_digests import data_digest
 
 
+@pytest.mark.extended
 def test_mini(build_once: Build) -> None:
     shifts = BOARDS["mini"].shifts
     folder = build_once("mini", *shifts)

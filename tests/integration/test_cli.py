@@ -100,6 +100,7 @@ def test_a_printed_recipe_is_the_file_and_its_copy_has_the_same_digest(
     assert mine.digest() == open_system("bi-encoder", "mini").digest()
 
 
+@pytest.mark.extended
 def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path) -> None:
     done = msshift("verify", "--topics", "replay")
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command
+from tests.support.answers import check_answer
 from tests.support.figures import read_figures
 from tests.support.tiny_recipes import write_recipes
 
@@ -36,6 +39,17 @@ def test_the_demo_of_all_systems_continues_the_short_one(
     assert "a report needs the 'plots' extra" in done.stderr
     assert not (tmp_path / "demo" / "report").exists()
     assert made(done.stderr) == {"bm25": 3, "bi-encoder": MODELS}
+    (hint,) = re.findall(r"msshift (evaluate .+) shows intervals", done.stdout)
+    evaluated = msshift(*shlex.split(hint))
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert evaluated.stdout.count("interval, queries only") >= len(SHIFTS_MADE)
+    answers = json.loads((tmp_path / "demo" / "figures.json").read_bytes())["answers"]
+    assert [(one["shift"], one["system"]) for one in answers] == [
+        (shift, system) for shift in SHIFTS_MADE for system in ("bm25", "bi-encoder")
+    ]
+    for answer in answers:
+        check_answer(answer, evaluated.stdout)
+        assert f"\n{answer['text']}\n" in done.stdout
     runs = sorted((tmp_path / "demo" / "runs" / "bi-encoder").rglob("*.run.gz"))
     written = [path.stat().st_mtime_ns for path in runs]
     assert len(runs) == MODELS

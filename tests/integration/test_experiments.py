@@ -208,6 +208,7 @@ def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> Non
     assert {one.name for one in kept.glob("*.run.gz")} == {"short.run.gz", "long.run.gz"}
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
 def test_commands_end_with_the_process_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "msshift").write_text("#!/bin/sh\necho $$\nexec sleep 600\n", "utf-8")

@@ -43,11 +43,12 @@ def test_bm25_searches_and_the_evaluator_scores(
     data: Path, graded: Path, tmp_path: Path, msshift: Command
 ) -> None:
     request = ("run", "bm25", "--data", data, "--set", "depth=50")
-    done = msshift(*request, "--also-test", "dl19=graded")
+    done = msshift(*request, "--extra-test", "dl19=graded")
     assert done.returncode == 0, done.stderr
-    assert "and with: msshift evaluate runs --also-test dl19=graded\n" in done.stderr
+    evaluated = f"msshift evaluate runs --data {data}"
+    assert f"and with: {evaluated} --extra-test dl19=graded\n" in done.stderr
     assert re.search(r"1 of \d passages relevant to the test queries of dl19 are", done.stderr)
-    run = tmp_path / "runs" / "bm25" / "also" / "dl19" / "length.run.gz"
+    run = tmp_path / "runs" / "bm25" / "extra" / "dl19" / "length.run.gz"
     assert len(read_run(run)) == SIZE
     facts = sidecar(run)
     assert (facts["queries"], facts["test_set"]["name"], facts["held_out"]) == (SIZE, "dl19", None)
@@ -59,11 +60,11 @@ def test_bm25_searches_and_the_evaluator_scores(
     (run_set,) = find_run_sets(tmp_path / "runs")
     assert run_set.files == [(tmp_path / "runs" / own).resolve()]
     # A complete run is not made again: only the test set is searched.
-    later = msshift(*request, "--out", "without", "--also-test", "dl19=graded")
+    later = msshift(*request, "--out", "without", "--extra-test", "dl19=graded")
     assert later.returncode == 0, later.stderr
-    added = Path("bm25", "also", "dl19", "length.run.gz")
+    added = Path("bm25", "extra", "dl19", "length.run.gz")
     assert (tmp_path / "without" / added).read_bytes() == run.read_bytes()
-    evaluate = ("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
+    evaluate = ("evaluate", "runs", "--extra-test", "dl19=graded", "--measures", MEASURES)
     done = msshift(*evaluate, "--format", "json")
     assert done.returncode == 0, done.stderr
     alone = score_runs([run], graded / "qrels.tsv", Settings(MEASURES)).figures
@@ -75,12 +76,13 @@ def test_bm25_searches_and_the_evaluator_scores(
     text = (graded / "queries.tsv").read_text()
     (graded / "queries.tsv").write_text(text.replace("\t", "\tthe ", 1))
     for command in (request, ("evaluate", "runs")):
-        changed = msshift(*command, "--also-test", "dl19=graded")
+        changed = msshift(*command, "--extra-test", "dl19=graded")
         assert changed.returncode in (1, 2)
         assert "dl19" in changed.stderr
         assert facts["test_set"]["queries_sha256"][:12] in changed.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.neural
 def test_complete_runs_rank_another_test_set_with_their_kept_models(
     data: Path,
@@ -93,12 +95,12 @@ def test_complete_runs_rank_another_test_set_with_their_kept_models(
     made = trained("bi-encoder")
     folder = shutil.copytree(made.run_set, tmp_path / "runs" / "bi-encoder") / "length"
     given: dict[str, Any] = {"data": data, "out": tmp_path / "runs", "recipe": made.recipe}
-    given["also_test"] = {"dl19": graded}
+    given["extra_test"] = {"dl19": graded}
     assert [plan.state() for plan in plan_runs("bi-encoder", **given)] == ["begun", "begun"]
     monkeypatch.setattr(BiEncoder, "fit", None)
     runs = make_runs("bi-encoder", **given)
     assert runs == [folder / "short.run.gz", folder / "long.run.gz"]
-    extra = folder.parent / "also" / "dl19" / "length"
+    extra = folder.parent / "extra" / "dl19" / "length"
     for run in runs:
         assert run.read_bytes() == made.run.with_name(run.name).read_bytes()
         own = read_run(run)
@@ -109,14 +111,14 @@ def test_complete_runs_rank_another_test_set_with_their_kept_models(
             assert [line[0] for line in lines] == found
         digests = [sidecar(one)["training"]["weights_sha256"] for one in (run, extra / run.name)]
         assert digests[0] == digests[1]
-    done = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
+    done = msshift("evaluate", "runs", "--extra-test", "dl19=graded", "--measures", MEASURES)
     assert done.returncode == 0, done.stderr
     assert f"dl19 ({SIZE} queries), models of " in done.stdout
     assert all(words in done.stdout for words in ("nDCG@10", "R@1000", "MRR@10", "short", "mean"))
 
     shutil.rmtree(folder / "short.model")
     with pytest.raises(UsageError, match="was made without the test set later, and its model"):
-        make_runs("bi-encoder", **{**given, "also_test": {"later": graded}})
+        make_runs("bi-encoder", **{**given, "extra_test": {"later": graded}})
 
 
 @pytest.mark.neural
@@ -127,10 +129,10 @@ def test_an_interrupt_between_two_test_sets_changes_no_byte(
     recipe = tmp_path / "bi-encoder.toml"
     recipe.write_text(tiny_recipe("bi-encoder", steps=2, warmup_steps=0))
     given: dict[str, Any] = {"data": data, "recipe": recipe, "held_out": ["short"]}
-    given["also_test"] = {"dl19": graded}
+    given["extra_test"] = {"dl19": graded}
     load, loaded, rank = BiEncoder.load_model, list[Path](), making._rank
     with monkeypatch.context() as patched:
-        counting = staticmethod(lambda at: loaded.append(at) or load(at))
+        counting = staticmethod(lambda at, *rest: loaded.append(at) or load(at, *rest))
         patched.setattr(BiEncoder, "load_model", counting)
         (expected,) = make_runs("bi-encoder", out=tmp_path / "runs", **given)
     assert len([at for at in loaded if at.name == "model"]) == 1  # for both test sets
@@ -153,7 +155,7 @@ def test_an_interrupt_between_two_test_sets_changes_no_byte(
         make_runs("bi-encoder", **again)
     flip(weights, -1)
     (run,) = make_runs("bi-encoder", **again)
-    for place in (".", "../also/dl19/length"):
+    for place in (".", "../extra/dl19/length"):
         files = [path.parent / place / path.name for path in (run, expected)]
         assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -173,17 +175,16 @@ def test_test_sets_that_are_refused(
         ("dl19", "other", DataError, f"'{row.query_id}' is 'another text' there and"),
     ):
         with pytest.raises(kind, match=words):
-            make_runs("bm25", also_test={name: tmp_path / folder}, **given)
+            make_runs("bm25", extra_test={name: tmp_path / folder}, **given)
     assert not (tmp_path / "runs").exists()
 
+    make_runs("bm25", **given)
     for options, words in (
-        (["--also-test", "dl19"], "--also-test is 'dl19'; give NAME=PATH"),
-        (["--also-test", "a=graded", "--also-test", "a=other"], "--also-test names a twice"),
-        (["--also-test", "a=graded", "--by", "wh-words"], "--by and --also-test do not go"),
-        (["--also-test", "a=graded", "--measures", "NumRet"], "NumRet is a sum"),
+        (["--extra-test", "dl19"], "--extra-test is 'dl19'; give NAME=PATH"),
+        (["--extra-test", "a=graded", "--extra-test", "a=other"], "--extra-test names a twice"),
+        (["--extra-test", "a=graded", "--by", "wh-words"], "--by and --extra-test do not go"),
     ):
         done = msshift("evaluate", "runs", *options)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
-    make_runs("bm25", **given)
-    done = msshift("evaluate", "runs", "--also-test", "dl19=graded")
+    done = msshift("evaluate", "runs", "--extra-test", "dl19=graded")
     assert (done.returncode, "no system has runs for dl19" in done.stderr) == (3, True)

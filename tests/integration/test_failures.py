@@ -192,6 +192,7 @@ def test_a_pipe_without_a_reader_ends_the_command_silently(shell: Shell, line: s
     assert (done.returncode, done.stderr) == (3, "")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("line", "names"),
     [

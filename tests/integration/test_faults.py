@@ -73,6 +73,7 @@ def test_a_command_that_is_killed_at_any_change_of_files_leaves_them_in_the_end(
         assert file_bytes(tmp_path) == after, changes[kill_at - 1]
 
 
+@pytest.mark.extended
 def test_a_full_disk_leaves_the_files_as_they_were_and_the_next_check_gives_badges(
     msshift: Command, runs: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,18 @@ def _qrels(path: Path) -> None:
     path.write_text("".join(f"{query_id} 0 {doc_id} 1\n" for query_id, doc_id in judged))
 
 
+def _labels(path: Path) -> None:
+    rows = load_dataset(path.with_name("msshift"), "length", split="queries")
+    path.write_text("".join(f"{row.query_id}\t{len(row.text.split())}\n" for row in rows))
+
+
+def _models(path: Path) -> None:
+    for group in ("short", "long"):
+        (path.parent / group).mkdir(parents=True)
+        settings = '{"model_type": "SentenceTransformer"}'
+        (path.parent / group / "config_sentence_transformers.json").write_text(settings)
+
+
 def _runs(folder: Path) -> None:
     write_runs(folder, folder.parent.with_name("msshift"))
 
@@ -80,7 +92,7 @@ def _extra_tests(path: Path) -> None:
     _qrels(work / "qrels.txt")
     (work / "qrels.txt").rename(work / "dl19" / "qrels.tsv")
     for name in ("my-system", "bm25"):
-        write_runs(work / "runs" / name / "also" / "dl19", work / "msshift", one=True)
+        write_runs(work / "runs" / name / "extra" / "dl19", work / "msshift", one=True)
 
 
 def _system(path: Path) -> None:
@@ -103,6 +115,10 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-collection": lambda folder: write_tsv_folder(folder, open_collection(f"mini:{SIZE}")),
     "ms-marco-shift": write_checkout,
     "qrels.txt": _qrels,
+    "labels.tsv": _labels,
+    "domain=labels.tsv": lambda path: path.with_name("labels.tsv").write_text(
+        "".join(f"{key}\t{'ab'[int(key) % 2]}\n" for key in open_collection(f"mini:{SIZE}").queries)
+    ),
     "dl19": lambda folder: write_test_set(folder, {"t1": "cheap rooms"}, {"t1": "d1"}),
     "my.run.gz": _run,
     "bm25.run.gz": _run,
@@ -115,6 +131,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     **{f"sheet-{name}.csv": _sheet for name in "abc"},
     "found": _found,
+    "./models/{held_out}": _models,
     "runs/": _run_sets,
     "found/": _leaked_tests,
     **{f"review-{name}.csv": _review for name in ("ann", "bob")},
@@ -144,7 +161,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     example = request.node.callspec.params["example"].split()
     if example[1] == "build" or "ms-marco-shift" in example:
         folder.mkdir()
-    elif example[1] in ("leaderboard", "submit"):
+    elif example[1] in ("leaderboard", "submit") or "--with" in example:
         shutil.copytree(request.getfixturevalue("mini_length"), folder / "msshift")
     else:
         shutil.copytree(small, folder / "msshift")
@@ -166,6 +183,7 @@ def _marks(example: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.extended] * is_slow + [pytest.mark.neural] * trains
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("example", [pytest.param(one, marks=_marks(one)) for one in EXAMPLES])
 def test_every_example_runs_as_it_stands(
     example: str, work: Path, tmp_path: Path, hub: LoopbackHub

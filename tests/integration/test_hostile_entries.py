@@ -180,6 +180,9 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
         "scores-layout", "measure",
     ),
     "a column too few": (scores(lambda t: t.drop_columns("missing")), "wrong-columns", "missing"),
+    "a column of texts too few": (
+        scores(lambda t: t.drop_columns("measure")), "wrong-columns", "measure string",
+    ),
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
     "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
     "no record": (recorded(lambda _: None), "no-head", "what was scored"),
@@ -187,6 +190,9 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     # Training queries.
     "none, with a model for every group": (
         text('length = "msshift"', 'length = "none"'), "not-untrained", "a model for every group",
+    ),
+    "everything, with a model for every group": (
+        text('length = "msshift"', 'length = "everything"'), "not-held-out", "for every group",
     ),
     "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "not those"),
     "a path that leads out": (
@@ -218,6 +224,7 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", CASES)
 def test_a_faulty_entry_is_refused(broken: Path, case: str) -> None:
     spoil, code, words = CASES[case]

@@ -60,6 +60,7 @@ def test_passages_of_a_folder(msshift: Command, data: Path, tsv_folder: WriteFol
     assert given.stdout == named.stdout == "d2\tanother passage\n"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -143,10 +143,9 @@ def final_files(out: Path) -> dict[str, bytes]:
     "system",
     [
         "bm25",
-        pytest.param("bi-encoder", marks=pytest.mark.neural),
         *(
             pytest.param(system, marks=[pytest.mark.neural, pytest.mark.extended])
-            for system in ("colbert", "monobert")
+            for system in ("bi-encoder", "colbert", "monobert")
         ),
     ],
 )

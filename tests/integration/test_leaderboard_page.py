@@ -50,6 +50,7 @@ def test_every_class_and_badge_is_explained() -> None:
         assert f"\n| {name} | " in PAGE
 
 
+@pytest.mark.extended
 def test_the_commands_of_the_submission_page_run(
     good: Path, mini_length: Path, board_site: Path, msshift: Command, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def made(given: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tup
     return out, run(out, given)
 
 
+@pytest.mark.extended
 def test_an_experiment(given: dict[str, Any], made: tuple[Path, Result]) -> None:
     out, result = made
     assert len(list((out / "scores" / "knrm").iterdir())) == 3 * 2

@@ -14,6 +14,7 @@ from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs import find_run_sets
 from tests.support.command_line import run_python
+from tests.support.lanes import with_first
 from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
 from tests.support.tiny_recipes import NEURAL
@@ -25,7 +26,7 @@ SIZE = 300
 Train = Callable[[str], Trained]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", with_first(SYSTEMS, ["bi-encoder", "monobert"]))
 def test_a_trained_system_has_a_run_per_held_out_group(
     system: str, trained: Train, data: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_trained_system_has_a_run_per_held_out_group(
     assert [entry.name for entry in made.run_set.parent.iterdir()] == [system]
 
 
+@pytest.mark.extended
 def test_all_systems_are_trained_on_the_same_triples_in_the_same_order(trained: Train) -> None:
     of_short, of_long = (
         sidecar(trained("bi-encoder").run.with_name(f"{group}.run.gz"))["training"]
@@ -83,6 +85,7 @@ def test_all_systems_are_trained_on_the_same_triples_in_the_same_order(trained: 
     assert digests == {of_short["triples_sha256"]}
 
 
+@pytest.mark.extended
 def test_facts_of_single_systems(trained: Train) -> None:
     facts = {system: sidecar(trained(system).run) for system in NEURAL}
     assert list(facts["bi-encoder"]["training"]["history"]) == ["3", "6", "7"]
@@ -109,6 +112,7 @@ def test_progress_of_a_training(trained: Train) -> None:
     ]
 
 
+@pytest.mark.extended
 def test_an_interrupted_training_continues_to_the_same_bytes(
     trained: Train, data: Path, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -59,7 +60,6 @@ def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"{ONE} --per-query qrels.txt", "qrels.txt is read, and would be overwritten"),
         (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
-        (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
         (
             f"{EXPORT.format('own/collection.tsv')} --text --collection ~/own",
             "is read, and would be",

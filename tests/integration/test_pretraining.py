@@ -83,6 +83,7 @@ def test_the_facts_of_an_encoder(folder: Path, encoder: Path) -> None:
     assert (encoder / PRETRAINING).stat().st_mtime_ns == before
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "moments",
     [

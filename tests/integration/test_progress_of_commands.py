@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
+import pytest
+
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.plumbing import reporting
@@ -50,6 +52,7 @@ def test_run_files_are_counted_over_all_run_sets(data: Path, tmp_path: Path) -> 
         assert told.reports == [("run files", done, 3) for done in (1, 2, 3)]
 
 
+@pytest.mark.extended
 def test_a_board_s_stages_fill_their_bars(tmp_path: Path) -> None:
     told = Told()
     hostile_entries(tmp_path / "entries")

@@ -71,6 +71,7 @@ def published_matrix() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
     return matrix, rows
 
 
+@pytest.mark.extended
 def test_the_splade_topic_matrix(msshift: Command, tmp_path: Path) -> None:
     matrix, rows = published_matrix()
     figures = evaluate_matrix(msshift, tmp_path, rows)

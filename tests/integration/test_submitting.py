@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import re
 import shutil
@@ -20,6 +21,7 @@ from msshift_bench.leaderboard import description
 from msshift_bench.leaderboard.description import BOARDS, read_ids
 from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
+from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leakage import FoundLeakage, find_leakage
 from msshift_bench.shifts import SHIFTS
@@ -27,6 +29,7 @@ from tests.conftest import Build, Command
 from tests.support.board_digests import data_digest
 from tests.support.fabricated import write_run, write_runs, write_system
 from tests.support.file_bytes import file_bytes
+from tests.support.lanes import with_first
 
 PLACE = "mini/made-up/v1"
 
@@ -46,6 +49,7 @@ def submit(here: Path, **changes: Path | str) -> Path:
     return here / "submission"
 
 
+@pytest.mark.extended
 def test_from_run_files_to_the_pull_request(here: Path, msshift: Command) -> None:
     def done(words: str, code: int = 0) -> str:
         result = msshift(*words.split())
@@ -96,10 +100,11 @@ def test_from_run_files_to_the_pull_request(here: Path, msshift: Command) -> Non
     assert "[version-gap]" in removed
 
 
+@pytest.mark.extended
 def test_the_packaged_entries_pass_and_stay_as_they_are(here: Path, msshift: Command) -> None:
     before = {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")}
     done = msshift("leaderboard", "check", "--data", "msshift", "--runs", "runs")
-    assert (done.returncode, done.stdout.count("ok      ")) == (0, 22)
+    assert (done.returncode, done.stdout.count("ok      ")) == (0, 30)
     assert not re.search("error|warning", done.stdout + done.stderr)
     assert {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")} == before
     assert msshift("leaderboard", "check", "--runs", "runs").returncode == 2
@@ -131,14 +136,24 @@ def test_sidecars_fill_in_empty_fields(here: Path) -> None:
             "held_out": group,
             "hardware": {"machine": "x86_64", "torch_threads": 2},
             "candidates": "reranks BM25's first 10",
-            "parameters": {"seed": 3},
+            "parameters": {"seed": 3, "similarity": "cosine"},
+            "model": {
+                "similarity": "dot",
+                "model_settings": {"query_prompt": "query: \u202e", "truncate_dim": 64},
+            },
         }
         (here / f"runs/made-up/length/{group}.run.json").write_text(json.dumps(sidecar))
     text = (here / "system.toml").read_text().replace('hardware = "none"', 'hardware = ""')
     (here / "system.toml").write_text(text)
-    description = open_entry(submit(here) / "entries" / PLACE).description
+    entries = submit(here) / "entries"
+    description = open_entry(entries / PLACE).description
     assert description.training.hardware == "machine x86_64, torch threads 2"
     assert description.system.candidates == "reranks BM25's first 10"
+    settings = r'similarity = "dot", query_prompt = "query: \u202e", truncate_dim = 64'
+    assert description.system.settings == settings
+    page = build_site(here / "site", entries, packaged=False).parent / "mini/systems/made-up.html"
+    shown = f"<dt>Model settings</dt><dd>{settings}</dd>"
+    assert shown in html.unescape(page.read_text("utf-8"))
 
 
 def test_lists_of_training_queries_are_part_of_the_entry(here: Path, msshift: Command) -> None:
@@ -178,7 +193,15 @@ def test_lists_of_training_queries_are_part_of_the_entry(here: Path, msshift: Co
 
 @pytest.mark.parametrize(
     ("declared", "one", "expected"),
-    [("msshift", False, "held-out"), ("undeclared", False, "undeclared"), ("none", True, "none")],
+    with_first(
+        [
+            ("msshift", False, "held-out"),
+            ("undeclared", False, "undeclared"),
+            ("none", True, "none"),
+            ("everything", True, "trained-on-everything"),
+        ],
+        [("msshift", False, "held-out")],
+    ),
 )
 def test_the_class_of_training_queries(here: Path, declared: str, one: bool, expected: str) -> None:
     shutil.rmtree(here / "runs")
@@ -187,6 +210,54 @@ def test_the_class_of_training_queries(here: Path, declared: str, one: bool, exp
     folder = submit(here) / "entries" / PLACE
     assert open_entry(folder).training_class == expected
     assert check_entry(folder, open_dataset(here / "msshift")).findings == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "states"),
+    [
+        ("ids.txt", {"short": "unseen", "long": "seen"}),
+        *(
+            pytest.param(*row, marks=pytest.mark.extended)
+            for row in [
+                ("none", {"short": "unseen", "long": "unseen"}),
+                ("undeclared", {"short": "unknown", "long": "unknown"}),
+                ("everything", {"short": "seen", "long": "seen"}),
+                ("more.txt", {"short": "unknown", "long": "seen"}),
+            ]
+        ),
+    ],
+)
+def test_the_groups_that_one_model_trained_on(
+    here: Path, declared: str, states: dict[str, str]
+) -> None:
+    shutil.rmtree(here / "runs")
+    write_runs(here / "runs" / "made-up", here / "msshift", one=True)
+    long = load_dataset(here / "msshift", "length-short", split="train")
+    ids = "".join(f"{row.query_id}\n" for row in long)
+    (here / "ids.txt").write_text(ids)
+    (here / "more.txt").write_text(f"{ids}in no data set\n".replace(" ", "-"))
+    write_system(here / "system.toml", length=declared)
+    folder = submit(here) / "entries" / PLACE
+    assert open_entry(folder).states_of("length") == states
+    for dataset in (None, open_dataset(here / "msshift")):
+        assert check_entry(folder, dataset).findings == []
+    page = build_site(here / "site", here / "submission/entries", packaged=False).parent
+    board = (page / "mini/length-rr-10.html").read_text("utf-8")
+    assert re.findall(r"<small>((?:un)?(?:seen|known))</small>", board) == [*states.values()]
+    is_marked = ">trained on everything: may have seen the test queries</td>" in board
+    system = (page / "mini/systems/made-up.html").read_text("utf-8")
+    assert is_marked is (">may have seen the test queries<" in system) is (declared == "everything")
+    assert f"{states['short']} in training" in system
+
+
+def test_lists_counted_before_groups_had_a_state_are_read(good: Path, broken: Path) -> None:
+    path = broken / PLACE / "training.csv"
+    lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]
+    path.write_text("\n".join([*lines, ""]))
+    assert check_entry(broken / PLACE).findings == []
+    states = open_entry(broken / PLACE).states_of("length", "short")
+    assert states == {"short": "unseen", "long": "seen"}
+    assert states == open_entry(good / "entries" / PLACE).states_of("length", "short")
 
 
 def test_leaks_are_searched_once_per_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +272,7 @@ def test_leaks_are_searched_once_per_model(here: Path, monkeypatch: pytest.Monke
     assert searched == [row.queries for row in entry.training if row.leaked is not None]
 
 
+@pytest.mark.extended
 def test_unbalanced_training_sets_are_reported(build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini", "length", samples=Samples(train_size="all"))
     runs = write_runs(tmp_path / "made-up", data)
@@ -257,6 +329,7 @@ def test_several_systems_are_several_submissions(here: Path) -> None:
         submit(here, runs=here / "runs")
 
 
+@pytest.mark.extended
 def test_nothing_is_lost_by_a_submission(here: Path) -> None:
     submission = submit(here)
     submit(here)
@@ -289,6 +362,7 @@ def test_scores_of_other_runs_get_no_badge(
     assert entry.badge == "rescored"
 
 
+@pytest.mark.extended
 def test_a_row_is_repeated_within_its_tolerance(here: Path, first: Path, msshift: Command) -> None:
     text = (here / "system.toml").read_text()
     text = text.replace('commands = ""', 'commands = "make runs"')
@@ -355,6 +429,7 @@ def board_takes() -> Iterator[Callable[[Mapping[str, tuple[str, ...]]], None]]:
         object.__setattr__(board, name, value)
 
 
+@pytest.mark.extended
 def test_a_submission_on_restrain_reaches_its_board(
     tmp_path: Path, board_takes: Callable[[Mapping[str, tuple[str, ...]]], None]
 ) -> None:

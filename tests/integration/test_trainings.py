@@ -56,6 +56,7 @@ def interrupt_in(stage: str, step: int) -> Progress:
     return interrupt
 
 
+@pytest.mark.extended
 def test_the_command_trains_on_released_triples(
     with_triples: Path, tmp_path: Path, msshift: Command
 ) -> None:

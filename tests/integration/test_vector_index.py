@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.in_memory import search_by
 from msshift_bench.baselines.retrievers.biencoder import DenseSearch, VectorIndex
 from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.errors import DataError, UsageError
@@ -49,6 +48,7 @@ def index(name: str, parameters: str | None, depth: int = 10) -> VectorIndex:
     return VectorIndex(settings, 8)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "little", "much"),
     [("HNSW32", "efSearch=1", "efSearch=2000"), ("IVF31,Flat", "nprobe=1", "nprobe=31")],
@@ -76,7 +76,13 @@ def test_more_effort_has_a_higher_recall(
     assert found["recall"] < 0.9 or name == "HNSW32"  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4x4"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HNSW32",
+        *[pytest.param(name, marks=pytest.mark.extended) for name in ("IVF31,Flat", "PQ4x4")],
+    ],
+)
 def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_path: Path) -> None:
     import faiss
 
@@ -117,7 +123,7 @@ def test_an_index_that_faiss_does_not_know(name: str, parameters: str | None, wh
 
 def test_requests_that_are_refused(passages: EncodedPassages, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="index_parameters: it is of an index; exact search"):
-        search_by(DenseSearch, "bi-encoder", {"index_parameters": "nprobe=3"})
+        DenseSearch.with_defaults({"index_parameters": "nprobe=3"}, "the search with bi-encoder")
     with pytest.raises(UsageError, match=r"cannot search by index 'IVF4096,Flat' .*2000"):
         index("IVF4096,Flat", None).fill(passages, tmp_path)
     # Before anything is trained:

@@ -119,6 +119,7 @@ CASES: list[tuple[Spoil, Named, str]] = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("spoil", "expected", "words"), CASES)
 def test_what_is_not_as_it_was_built_is_named(
     msshift: Command, built: Path, spoil: Spoil, expected: Named, words: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
+from tests.support.run_files import write_test_set
 
 TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 TOY_QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\nq{i} 0 q1 {i % 2}\n" for i in range(40))
@@ -231,6 +233,7 @@ def test_passages_of_a_data_set_of_ir_datasets(
 
     irds.register(folder)
     dataset = load("length/short/test")
+    assert not hasattr(dataset.docs_handler(), "queries_iter")
     assert list(dataset.docs_iter()) == list(source.docs_iter())
     assert dataset.docs_store().get("q1") == source.docs_store().get("q1")
     assert dataset.docs_cls() is source.docs_cls()
@@ -273,6 +276,18 @@ def test_training_triples_are_docpairs(build_copy: Build) -> None:
     assert dataset.metadata()["docpairs"] == {"count": len(triples)}
 
 
+def test_levels_of_relevance_are_named(tsv_folder: WriteFolder, tmp_path: Path) -> None:
+    graded = tsv_folder(queries=TOY_QUERIES, qrels=TOY_QRELS.replace(" d1 1", " d1 3"))
+    build_dataset(graded, ["length"], tmp_path / "graded")
+    irds.register(tmp_path / "graded")
+    dataset = load("length")
+    counts = dataset.metadata()["qrels"]["fields"]["relevance"]["counts_by_value"]
+    assert counts == {"1": 40, "3": 20}
+    assert [words.split(",")[1] for words in dataset.qrels_defs().values()] == [
+        f" at level {level}" for level in (1, 3)
+    ]
+
+
 def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
     build_dataset(
         toy, ["length"], tmp_path / "ids", samples=Samples(validation_size=0), texts=False
@@ -301,6 +316,24 @@ def test_the_documentation_says_what_it_is(built: Path) -> None:
         "queries": {"count": dataset.queries_count()},
         "qrels": dataset.qrels_calc_metadata(verbose=False) | {"fields": qrels},
     }
+
+
+def test_the_documentation_of_a_shift_by_size(tmp_path: Path) -> None:
+    collection = open_collection("mini:300")
+    judged = {f"t{key}": next(iter(ids)) for key, ids in list(collection.relevant.items())[:6]}
+    write_test_set(tmp_path / "dl", {key: collection.queries[key[1:]] for key in judged}, judged)
+    options = {"restrain": {"test_sets": [tmp_path / "dl"]}}
+    build_dataset(collection, ["restrain-20"], tmp_path / "sized", options=options)
+    irds.register(tmp_path / "sized")
+    groups = read_manifest(tmp_path / "sized").describe_groups("restrain-20")
+    assert groups.keys() == {"interpolation", "extrapolation"}
+    for group, words in groups.items():
+        for split, expected in (
+            ("train", f", {group}: {words}."),
+            ("test", f"a model that was trained on the {group} set."),
+        ):
+            desc = load(f"restrain-20/{group}/{split}").documentation()["desc"]
+            assert html.unescape(desc).count(expected) == 1
 
 
 def test_what_is_missing_is_named(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

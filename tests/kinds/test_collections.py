@@ -13,6 +13,7 @@ import pytest
 from msshift_bench.data import Collection, open_collection, read_manifest
 from tests.support.command_line import run_msshift
 from tests.support.commands import COMMANDS
+from tests.support.lanes import with_first
 from tests.support.tiny_recipes import write_recipes
 from tests.support.tsv_files import write_tsv_folder
 
@@ -163,13 +164,9 @@ def test_every_kind_and_every_command_has_a_row() -> None:
     assert reading == {*STEPS, *TRAINING, *ELSEWHERE}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[] if kind in LAYOUTS else [pytest.mark.extended])
-        for kind in KINDS
-        if kind != "generated"
-    ],
+    "kind", with_first((kind for kind in KINDS if kind != "generated"), ["tsv"])
 )
 def test_every_command_reads_every_kind(
     kind: str, generated: dict[str, bytes | str], tmp_path: Path

@@ -27,7 +27,8 @@ from msshift_bench.evaluation import Settings
 from msshift_bench.records import Qrel
 from tests.support.command_line import Done, run_msshift
 from tests.support.commands import COMMANDS
-from tests.support.fabricated import write_runs
+from tests.support.fabricated import write_runs, write_system
+from tests.support.lanes import diagonal
 
 Judgements = Iterable[tuple[str, str, int]]
 Texts = Mapping[str, str]
@@ -89,6 +90,7 @@ QUERIES_REFUSED: Mapping[str, Callable[[Texts], str]] = {
     "JSON lines": partial(query_lines, '{{"_id": "{0}", "text": "{1}"}}\n'),
     "commas": partial(query_lines, "{0},{1}\n"),
     "text first": partial(query_lines, "{1}\t{0}\n"),
+    **TOPICS_READ,
 }
 
 QRELS_COMMANDS: Mapping[str, str] = {
@@ -100,7 +102,7 @@ QRELS_COMMANDS: Mapping[str, str] = {
     "leakage find, test": "leakage find --train train.tsv --test test.tsv --test-qrels {0} "
     "--train-qrels plain.qrels --format csv",
     "leakage clean": "leakage clean --found found --train train.tsv --qrels {0} --format csv",
-    "evaluate": "evaluate runs --also-test {0} --allow leaked --allow partial --format csv",
+    "evaluate": "evaluate runs --extra-test {0} --allow leaked --allow partial --format csv",
 }
 """Command that reads qrels -> its words; ``evaluate`` reads the file in a folder."""
 
@@ -115,7 +117,7 @@ QUERIES_COMMANDS: Mapping[str, str] = {
     "leakage find, train": "leakage find --train {0} --test test.tsv --separate-ids --format csv",
     "leakage clean": "leakage clean --found found --train {0}",
     "build": "build length --collection other --out built",
-    "evaluate": "evaluate runs --also-test {0} --allow leaked --allow partial --format csv",
+    "evaluate": "evaluate runs --extra-test {0} --allow leaked --allow partial --format csv",
 }
 
 BY_ANOTHER_ROW = {
@@ -124,7 +126,7 @@ BY_ANOTHER_ROW = {
     "triples": "reads collection and qrels as build",
     "export": "reads the collection as build",
     "irds": "reads the collection as build",
-    "run": "reads collection and qrels as build, and --also-test as evaluate",
+    "run": "reads collection and qrels as build, and --extra-test as evaluate",
     "verify": "reads collection and qrels as build, for topics",
     "pretrain": "reads the collection's passages alone",
     "leakage experiment": "reads the collection as build, and --test as evaluate",
@@ -137,7 +139,7 @@ RUN_COMMANDS = ("compare", "report", "submit", "leaderboard check")
 
 def test_every_command_and_function_has_a_row() -> None:
     files = {"qrels", "train_qrels", "test_qrels", "train", "test", "queries", "collection"}
-    files |= {"also_test", "test_set", "test_queries"}
+    files |= {"extra_test", "test_set", "test_queries"}
     reading = {
         " ".join(words)
         for words, command in COMMANDS.items()
@@ -186,7 +188,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for shift in ("length", "wh-words"):
         write_runs(folder / "runs/dense", folder / "msshift", shift)
-    shutil.copytree(folder / "runs/dense/length", folder / "runs/dense/also/x/length")
+    shutil.copytree(folder / "runs/dense/length", folder / "runs/dense/extra/x/length")
     write_queries(folder / "train.tsv", dict(list(queries.items())[:200]))
     write_queries(folder / "test.tsv", dict(list(queries.items())[150:250]))
     assert run_msshift(
@@ -256,8 +258,7 @@ def is_refused(done: Done, *names: str) -> bool:
     return any(name in done.stderr for name in names)
 
 
-@pytest.mark.parametrize("door", QRELS_COMMANDS)
-@pytest.mark.parametrize("kind", QRELS_READ)
+@pytest.mark.parametrize(("door", "kind"), diagonal(QRELS_COMMANDS, QRELS_READ))
 def test_commands_read_foreign_qrels(
     world: Path,
     tmp_path: Path,
@@ -272,8 +273,7 @@ def test_commands_read_foreign_qrels(
     assert ("repeat a judgement" in caplog.text + done.stderr) == (kind in WARNED)
 
 
-@pytest.mark.parametrize("door", QRELS_COMMANDS)
-@pytest.mark.parametrize("kind", QRELS_REFUSED)
+@pytest.mark.parametrize(("door", "kind"), diagonal(QRELS_COMMANDS, QRELS_REFUSED))
 def test_commands_refuse_other_files_as_qrels(
     world: Path, tmp_path: Path, door: str, kind: str
 ) -> None:
@@ -282,18 +282,21 @@ def test_commands_refuse_other_files_as_qrels(
     assert is_refused(done, "foreign", "qrels.tsv")
 
 
-@pytest.mark.parametrize("door", QUERIES_COMMANDS)
-@pytest.mark.parametrize("kind", [*QUERIES_REFUSED, *TOPICS_READ])
+@pytest.fixture
+def queries(world: Path, kind: str) -> str:
+    """Return the test queries in a kind of file that is refused."""
+    return QUERIES_REFUSED[kind](read_texts(world / "test.tsv"))
+
+
+@pytest.mark.parametrize(("door", "kind"), diagonal(QUERIES_COMMANDS, QUERIES_REFUSED))
 def test_commands_refuse_other_files_as_queries(
-    world: Path, tmp_path: Path, door: str, kind: str
+    world: Path, tmp_path: Path, door: str, kind: str, queries: str
 ) -> None:
-    texts = read_texts(world / "test.tsv")
-    content = {**QUERIES_REFUSED, **TOPICS_READ}[kind](texts)
-    name, files = "foreign", {"foreign": content}
+    name, files = "foreign", {"foreign": queries}
     if door in ("build", "evaluate"):
         folder = "other" if door == "build" else "extra"
-        first = next(iter(texts))
-        files = {f"{folder}/queries.tsv": content, f"{folder}/qrels.tsv": f"{first} 0 1 1\n"}
+        first = next(iter(read_texts(world / "test.tsv")))
+        files = {f"{folder}/queries.tsv": queries, f"{folder}/qrels.tsv": f"{first} 0 1 1\n"}
         files |= {f"{folder}/collection.tsv": "1\ta passage\n"}
         name = "x=extra"
     done = call(world, tmp_path, QUERIES_COMMANDS[door].format(name), files)
@@ -371,7 +374,10 @@ BY_ANOTHER_FUNCTION = {
     "import_official": "open_collection",
     "add_triples": "open_collection",
     "hydrate_dataset": "open_collection",
-    "evaluate_also_tests": "read_extra_tests",
+    "mteb_tasks": "open_collection",
+    "training_pairs": "open_collection",
+    "validation_candidates": "open_collection",
+    "evaluate_extra_tests": "read_extra_tests",
     "predict_losses": "set_similarity",
     "import_variants": "has no file of queries",
     "detectable_rel_loss": "takes a number",
@@ -380,8 +386,7 @@ BY_ANOTHER_FUNCTION = {
 """Function -> the row by which its files are read."""
 
 
-@pytest.mark.parametrize("door", QRELS_FUNCTIONS)
-@pytest.mark.parametrize("kind", QRELS_READ)
+@pytest.mark.parametrize(("door", "kind"), diagonal(QRELS_FUNCTIONS, QRELS_READ))
 def test_functions_read_foreign_qrels(world: Path, tmp_path: Path, door: str, kind: str) -> None:
     for name in ("plain", "foreign"):
         (tmp_path / name).mkdir()
@@ -394,8 +399,7 @@ def test_functions_read_foreign_qrels(world: Path, tmp_path: Path, door: str, ki
         assert value == pytest.approx(by_hand(world), abs=1e-9)
 
 
-@pytest.mark.parametrize("door", QRELS_FUNCTIONS)
-@pytest.mark.parametrize("kind", QRELS_REFUSED)
+@pytest.mark.parametrize(("door", "kind"), diagonal(QRELS_FUNCTIONS, QRELS_REFUSED))
 def test_functions_refuse_other_files_as_qrels(
     world: Path, tmp_path: Path, door: str, kind: str
 ) -> None:
@@ -405,13 +409,11 @@ def test_functions_refuse_other_files_as_qrels(
     assert all(finding.source and finding.fix for finding in caught.value.findings[:1])
 
 
-@pytest.mark.parametrize("door", QUERIES_FUNCTIONS)
-@pytest.mark.parametrize("kind", [*QUERIES_REFUSED, *TOPICS_READ])
+@pytest.mark.parametrize(("door", "kind"), diagonal(QUERIES_FUNCTIONS, QUERIES_REFUSED))
 def test_functions_refuse_other_files_as_queries(
-    world: Path, tmp_path: Path, door: str, kind: str
+    world: Path, tmp_path: Path, door: str, kind: str, queries: str
 ) -> None:
-    texts = read_texts(world / "test.tsv")
-    (tmp_path / "file").write_text({**QUERIES_REFUSED, **TOPICS_READ}[kind](texts))
+    (tmp_path / "file").write_text(queries)
     if door == "find_leakage" and kind in TOPICS_READ:
         expected = QUERIES_FUNCTIONS[door](world, world / "test.tsv")
         assert QUERIES_FUNCTIONS[door](world, tmp_path / "file") == expected
@@ -433,6 +435,7 @@ COLON_COMMANDS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("door", COLON_COMMANDS)
 def test_a_colon_in_a_relative_path_makes_no_address_of_it(
     world: Path, tmp_path: Path, door: str
@@ -460,21 +463,29 @@ def test_a_colon_in_a_relative_path_makes_no_address_of_it(
 
 @pytest.mark.parametrize("ending", [".csv", ".json"])
 @pytest.mark.parametrize(
-    "command",
+    ("command", "place"),
     [
-        "evaluate runs",
-        "compare runs",
-        "analyse runs --indicator unseen-words",
-        "report runs --out page",
+        ("evaluate runs", "sparse/length"),
+        ("compare runs", "sparse/length"),
+        ("analyse runs --indicator unseen-words", "sparse/length"),
+        ("report runs --out page", "sparse/length"),
+        ("submit runs/dense --system system.toml --out page", "dense/wh-words"),
+        ("submit runs/dense --system system.toml --out page", "dense/wh-words/how"),
     ],
 )
 def test_commands_refuse_a_table_in_the_place_of_a_run(
-    world: Path, tmp_path: Path, command: str, ending: str
+    world: Path, tmp_path: Path, command: str, place: str, ending: str
 ) -> None:
     (tmp_path / "msshift").symlink_to(world / "msshift")
     shutil.copytree(world / "runs", tmp_path / "runs")
-    (tmp_path / "runs/sparse").mkdir()
-    (tmp_path / f"runs/sparse/length{ending}").write_text("qid,docno,score\n#1,1,2.5\n")
+    write_system(tmp_path / "system.toml", "dense", length="msshift")
+    table = tmp_path / f"runs/{place}{ending}"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    table.write_text("qid,docno,score\n#1,1,2.5\n")
     done = run_msshift(command.split(), tmp_path)
-    assert is_refused(done, f"runs/sparse/length{ending}")
+    if ending == ".json" and command.startswith("submit"):  # the other form of a run
+        assert done.returncode == 2
+        assert all(word in done.stderr for word in (f"runs/{place}{ending}", ".run.gz", "keep one"))
+    else:
+        assert is_refused(done, f"runs/{place}{ending}")
     assert not (tmp_path / "page").exists()

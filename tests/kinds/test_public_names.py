@@ -246,8 +246,12 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
     "compare_run_sets": (
         lambda: value_of(ms.compare_run_sets("ranked", shifts=["length"]), figure="rel_loss",
             system="other", against="ours", group="mean"), (0 + 0.5) / 2 - (0.5 + 0.75) / 2),
-    "evaluate_also_tests": (
-        lambda: by_group(ms.evaluate_also_tests("runs/dense", {"dl19": "dl19"}), "model",
+    "mteb_tasks": (
+        lambda: last(pytest.importorskip("mteb"),
+            [task.metadata.name for task in ms.mteb_tasks(shifts="length")]),
+        ["msshift-length-short", "msshift-length-long"]),
+    "evaluate_extra_tests": (
+        lambda: by_group(ms.evaluate_extra_tests("runs/dense", {"dl19": "dl19"}), "model",
             figure="score"), {"short": 1 / 2, "long": 1 / 1, "mean": 0.75}),
     "Settings": (lambda: [str(one) for one in ms.Settings("RR@10 nDCG@10").measures],
         ["RR@10", "nDCG@10"]),
@@ -338,6 +342,10 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
     # One passage for each query.
     "make": (lambda: [sum(map(len, ms.read_run(path).values())) for path in ms.make(plan())],
         [106, 106]),
+    "training_pairs": (lambda: ms.training_pairs("length-short", limit=9).column_names,
+        ["anchor", "positive"]),
+    "validation_candidates": (
+        lambda: len(ms.validation_candidates("length-short", queries=3, depth=5).samples()), 3),
     "examine": (
         lambda: [one.state for one in ms.examine(["msshift", "msshfit"]) if one.code == "data"],
         ["ok", "missing"]),
@@ -358,7 +366,7 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
     },
     NotFoundError: {
         "MsShiftError": (lambda: ms.open_dataset("msshfit"), "msshfit"),
-        "evaluate_also_tests": (lambda: ms.evaluate_also_tests("runs", {"dl19": "dl20"}), "dl20"),
+        "evaluate_extra_tests": (lambda: ms.evaluate_extra_tests("runs", {"dl19": "dl20"}), "dl20"),
         "find_run_sets": (lambda: ms.find_run_sets("rums"), "rums"),
         "hydrate_dataset": (lambda: ms.hydrate_dataset("msshfit", "mini:300"), "msshfit"),
         "import_official": (lambda: ms.import_official(["dl19"], "new"), "dl19"),
@@ -391,10 +399,13 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
         "load_dataset": (lambda: ms.load_dataset("msshift", "length-who"), "'length-who'"),
         "load_triples": (lambda: ms.load_triples("msshift", TRIPLES), f"'{TRIPLES}'"),
         "make_variants": (lambda: ms.make_variants("typo", []), "'typo'"),
+        "mteb_tasks": (lambda: ms.mteb_tasks(shifts="lenght"), "'lenght'"),
         "open_system": (lambda: ms.open_system("bm26"), "'bm26'"),
         "open_test_set": (lambda: ms.open_test_set("length-who"), "'length-who'"),
         "score_runs": (lambda: ms.score_runs(["my.run"], "length-who"), "'length-who'"),
+        "training_pairs": (lambda: ms.training_pairs("length-who"), "'length-who'"),
         "validate_run": (lambda: ms.validate_run("my.run", format="tsv"), "'tsv'"),
+        "validation_candidates": (lambda: ms.validation_candidates("length-who"), "'length-who'"),
     },
     UsageError: {
         "Annotations": (lambda: ms.review_leakage(ms.Annotations((), (), ())), "label"),
@@ -420,8 +431,8 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    """Return the marks of a name's tests; `examine` imports torch to look for a GPU."""
-    return [pytest.mark.neural] * (name == "examine")
+    """Return the marks of a name's tests; `examine`, to look for a GPU, and MTEB import torch."""
+    return [pytest.mark.neural] * (name in ("examine", "mteb_tasks"))
 
 
 def test_every_public_name_has_a_value_and_a_refusal() -> None:

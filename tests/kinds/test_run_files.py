@@ -20,31 +20,13 @@ import pytest
 import msshift_bench as ms
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.plumbing.compression import _MAGIC
-from msshift_bench.runs.reader import RUN_FORMATS
+from msshift_bench.runs import RUN_FORMATS
 from tests.conftest import Build
 from tests.support.command_line import Done, run_msshift
 from tests.support.commands import COMMANDS
 from tests.support.fabricated import write_runs, write_system
-
-Rankings = Mapping[str, Mapping[str, float]]
-
-
-def trec(rankings: Rankings) -> bytes:
-    lines = [
-        f"{query_id} Q0 {doc_id} {rank} {score} tag\n"
-        for query_id, docs in rankings.items()
-        for rank, (doc_id, score) in enumerate(docs.items(), 1)
-    ]
-    return "".join(lines).encode()
-
-
-def msmarco(rankings: Rankings) -> bytes:
-    lines = [
-        f"{query_id}\t{doc_id}\t{rank}\n"
-        for query_id, docs in rankings.items()
-        for rank, doc_id in enumerate(docs, 1)
-    ]
-    return "".join(lines).encode()
+from tests.support.lanes import with_first
+from tests.support.run_formats import WRITERS, Rankings, parquet, rows_of
 
 
 def columns(rankings: Rankings) -> dict[str, list[Any]]:
@@ -53,20 +35,8 @@ def columns(rankings: Rankings) -> dict[str, list[Any]]:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def parquet(rankings: Rankings, **types: pa.DataType) -> bytes:
-    out = pa.BufferOutputStream()
-    table = pa.table(columns(rankings))
-    for name, of_column in types.items():
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, table[name].cast(of_column))
-    pq.write_table(table, out)
-    return out.getvalue().to_pybytes()
-
-
 FORMATS: Mapping[str, Callable[[Rankings], bytes]] = {
-    "trec": trec,
-    "msmarco": msmarco,
-    "parquet": parquet,
+    name: lambda rankings, write=write: write(rows_of(rankings)) for name, write in WRITERS.items()
 }
 
 COMPRESSIONS: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -77,23 +47,29 @@ COMPRESSIONS: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 KINDS: Mapping[str, tuple[str, Callable[[Rankings], bytes]]] = {
-    **{f"{name}{end}": (end, FORMATS[name]) for name in ("trec", "msmarco") for end in (".run",)},
-    **{f"trec as {end}": (end, trec) for end in (".trec", ".res", ".txt")},
-    "parquet": (".parquet", parquet),
-    "parquet of decimals": (".parquet", lambda r: parquet(r, score=pa.decimal128(20, 9))),
+    **{
+        f"{name}{ending}": (ending, FORMATS[name])
+        for name, row in RUN_FORMATS.items()
+        for ending in row.endings
+    },
+    "parquet of decimals": (".parquet", lambda r: parquet(rows_of(r), score=pa.decimal128(20, 9))),
     "parquet of bytes": (
         ".parquet",
-        lambda r: parquet(r, query_id=pa.binary(), doc_id=pa.large_binary()),
+        lambda r: parquet(rows_of(r), query_id=pa.binary(), doc_id=pa.large_binary()),
     ),
     **{
-        f"{name} in {compression}": (f".run{end}", lambda r, f=FORMATS[name], c=pack: c(f(r)))
-        for name in ("trec", "msmarco")
+        f"{name} in {compression}": (
+            f"{RUN_FORMATS[name].endings[0]}{end}",
+            lambda r, f=FORMATS[name], c=pack: c(f(r)),
+        )
+        for name in RUN_FORMATS
         for compression, (end, pack) in COMPRESSIONS.items()
+        if compression == "gzip" or name in ("trec", "msmarco")
     },
 }
 """Kind -> the ending of the file, and what it holds."""
 
-FIRST = ("trec.run", "msmarco in zstd", "parquet")
+FIRST = ("trec.run", "mteb.json")
 """The kinds that commands read in the first lane, and whose figures are computed by hand."""
 
 IN_MEMORY: Mapping[str, Callable[[Rankings], object]] = {
@@ -103,6 +79,13 @@ IN_MEMORY: Mapping[str, Callable[[Rankings], object]] = {
         columns={"query_id": "qid", "doc_id": "docno"}
     ),
     "Arrow table": lambda rankings: pa.table(columns(rankings)),
+    "lists of PyLate": lambda rankings: {
+        query_id: [{"id": doc_id, "score": score} for doc_id, score in docs.items()]
+        for query_id, docs in rankings.items()
+    },
+    "lists of pairs": lambda rankings: {
+        query_id: list(docs.items()) for query_id, docs in rankings.items()
+    },
     "records": lambda rankings: list(zip(*columns(rankings).values(), strict=True)),
 }
 
@@ -139,7 +122,7 @@ FUNCTION_DOORS: Mapping[str, Callable[[Path, str], Any]] = {
 }
 """Function that reads run files -> a call, with the folder of the kind and its ending."""
 
-BY_COMMAND = ("analyse_run_sets", "evaluate_also_tests", "write_report")
+BY_COMMAND = ("analyse_run_sets", "evaluate_extra_tests", "write_report")
 """Functions that read run files as the commands above, or as `evaluate_run_sets`."""
 
 TAKES_NO_FILE = ("evaluate",)
@@ -195,7 +178,7 @@ def run_words(world: Path, folder: Path, door: str, kind: str) -> Done:
 
 
 def test_every_kind_and_every_door_has_a_row() -> None:
-    assert {*FORMATS, "auto"} == RUN_FORMATS.keys()
+    assert FORMATS.keys() == RUN_FORMATS.keys()
     assert set(COMPRESSIONS) == set(_MAGIC.values())
     assert {end for end, _ in KINDS.values()} >= {f".run{end}" for end, _ in COMPRESSIONS.values()}
     reading = {
@@ -227,7 +210,9 @@ def test_the_figures_of_a_kind_are_those_computed_by_hand(world: Path, kind: str
         assert loss == pytest.approx((avg_in - out) / avg_in, abs=1e-9)
 
 
-@pytest.mark.parametrize("door", FUNCTION_DOORS)
+@pytest.mark.parametrize(
+    "door", with_first(FUNCTION_DOORS, ["read_run", "validate_run", "evaluate_run_sets"])
+)
 def test_every_function_reads_every_kind(world: Path, door: str) -> None:
     call = FUNCTION_DOORS[door]
     expected = call(world / "trec.run", ".run")

@@ -72,7 +72,7 @@ def test_nothing_warns_of_words_between_spaces(caplog: pytest.LogCaptureFixture,
 
 COMMANDS = (
     "build length --collection collection --out built",
-    "run bm25 --collection few --also-test zh=extra",
+    "run bm25 --collection few --extra-test zh=extra",
     "similarity --train queries.tsv --test queries.tsv",
     "leakage find --train queries.tsv --test queries.tsv",
     "annotate --train queries.tsv --test queries.tsv --encoder terms --out sheet.csv",

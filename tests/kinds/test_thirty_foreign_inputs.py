@@ -65,37 +65,41 @@ def figure(name: str, qrels: Any = QRELS) -> float:
 
 
 @pytest.mark.parametrize("indent", [None, 4])
-def test_a_run_in_json_names_its_writer(folder: Path, indent: int | None) -> None:
-    """As ranx and BEIR save results, and MTEB its predictions."""
-    (folder / "run.json").write_text(json.dumps(RUN, indent=indent))
-    done = score(folder, "run.json", "plain.qrels")
-    assert done.returncode == 1
-    for part in ("run.json:1", "JSON", "[binary-input]", "write_run"):
-        assert part in done.stderr
+def test_a_run_in_json_is_scored(folder: Path, indent: int | None) -> None:
+    """As ranx saves results, BEIR's users theirs, and MTEB its predictions."""
+    options = ("plain.qrels", "--measures", "RR@10 nDCG@10", "--format", "csv")
+    expected = score(folder, "plain.run", *options).stdout
+    for name, run in (("run.json", RUN), ("T_predictions.json", {"default": {"test": RUN}})):
+        (folder / name).write_text(json.dumps(run, indent=indent))
+        done = score(folder, name, *options)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == expected.replace("plain.run", name)
 
 
 @pytest.mark.parametrize("kind", ["json lines", "lz4", "pickle"])
 def test_other_encodings_of_a_run_are_refused_with_the_cure(folder: Path, kind: str) -> None:
     path = folder / {"json lines": "r.jsonl", "lz4": "r.lz4", "pickle": "r.pkl"}[kind]
+    code, cure = "binary-input", "write_run"
     if kind == "json lines":
         path.write_text(lines('{{"qid": "{}", "docid": "{}", "rank": {}, "score": {}}}', RANKED))
+        code, cure = "wrong-nesting", "corpus_id"
     elif kind == "lz4":
         path.write_bytes(lz4.frame.compress(json.dumps(RUN).encode()))  # as ranx does
     else:
         path.write_bytes(pickle.dumps(RUN))
     with pytest.raises(RunError) as caught:
         ms.read_run(path)
-    (finding,) = caught.value.findings
-    assert (finding.code, finding.line) == ("binary-input", 1)
-    assert "write_run" in finding.fix
+    finding = caught.value.findings[0]
+    assert (finding.code, finding.line) == (code, 1)
+    assert cure in finding.fix
 
 
 @pytest.mark.parametrize(
     ("form", "code", "cure"),
     [
-        ("{}\t{}\t{}\t{}", "field-count", "ColBERT"),
+        ("{0}\t0\t{1}\t{2}", "field-count", "colbert (query_id doc_id rank score)"),
         ("{0},{1},{3}", "field-count", "write_run"),
-        ("{0}\t{1}\t{3}5", "rank-not-integer", "six columns"),
+        ("{0}\t{1}\t7", "format-ambiguous", "--run-format three-scores"),
         ("{0} Q0 {1} rank score tag", "rank-not-integer", "header"),
     ],
 )
@@ -110,16 +114,19 @@ def test_other_columns_of_a_run_are_refused_with_the_cure(
     assert cure in first.fix
 
 
-def test_whole_scores_in_three_columns_are_warned_of(folder: Path) -> None:
-    """They are read as ranks: the best document is the last."""
+@pytest.mark.parametrize("form", ["{}\t{}\t{}\t{}", "{0}\t{1}\t{3}", "{0} {1} {3}5"])
+def test_columns_of_colbert_and_of_scores_are_read(folder: Path, form: str) -> None:
+    (folder / "other.tsv").write_text(lines(form, RANKED))
+    read = ms.read_run(folder / "other.tsv")
+    assert {query: list(docs) for query, docs in read.items()} == {q: list(RUN[q]) for q in RUN}
+    assert read["302"]["d9"] == pytest.approx(1.5, abs=0.1)
+
+
+def test_whole_scores_in_three_columns_are_read_as_scores(folder: Path) -> None:
+    """They were read as ranks: the best document was the last."""
     (folder / "scores.tsv").write_text("301\td2\t30\n301\td3\t20\n301\td1\t10\n")
-    (warning,) = [
-        finding
-        for finding in ms.validate_run(folder / "scores.tsv").warnings
-        if finding.code == "rank-order"
-    ]
-    assert warning.line == 2
-    assert "score" in warning.fix
+    assert ms.read_run(folder / "scores.tsv") == {"301": {"d2": 30.0, "d3": 20.0, "d1": 10.0}}
+    assert not ms.validate_run(folder / "scores.tsv").warnings
 
 
 def test_scores_in_memory_name_the_query_and_the_document() -> None:

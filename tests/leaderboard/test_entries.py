@@ -213,6 +213,8 @@ def test_the_figures_of_entries_are_printed_in_the_papers() -> None:
     printed = numbers([json.loads(json.dumps(load_published(name))) for name in names])
     checked = 0
     for path in entries_folder().glob("ms-marco/*/*/figures.csv"):
+        if open_entry(path.parent).description.rankings:
+            continue
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 assert round(float(row["value"]), 6) in printed, (path, row)

@@ -19,6 +19,7 @@ from tests.support.fabricated import write_system
 SHIFTS = ("topics", "wh-words", "length")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("shifts", "means"), [(("length",), 9), pytest.param(SHIFTS, 39, marks=pytest.mark.extended)]
 )

@@ -62,7 +62,8 @@ def test_figures_csv_has_the_figures_of_the_scores(
     board_site: Path, board_entries: tuple[Path, dict[str, Result]]
 ) -> None:
     with (board_site / "mini/figures.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["entry"] == "mini/steady/v1"]
+        of_entry = [row for row in csv.DictReader(file) if row["entry"] == "mini/steady/v1"]
+    rows = [row for row in of_entry if not row["against"]]
     steady = board_entries[1]["steady"]
     expected = [figure for scores in steady.scores for figure in figures_of(scores)]
     assert len(rows) == len(expected) > 300
@@ -73,6 +74,33 @@ def test_figures_csv_has_the_figures_of_the_scores(
     assert [mean.value] == [f.value for f in steady.figures if key_of(f) == key]
 
 
+def test_the_page_of_a_system_has_its_leads_over_the_reference(
+    board_site: Path, board_entries: tuple[Path, dict[str, Result]]
+) -> None:
+    steady, bm25 = (board_entries[1][name].scores[0] for name in ("steady", "bm25"))
+    places = steady.groups["C0"]
+    inside, out = (side.mean() for side in steady.sides("RR@10", "C0", places)[:2])
+    score = bm25.of("RR@10", ["all"], places).mean()
+    with (board_site / "mini/figures.csv").open(newline="") as file:
+        leads = [row for row in csv.DictReader(file) if row["against"] and row["group"] == "C0"]
+    found = {
+        row["figure"]: row
+        for row in leads
+        if (row["entry"], row["measure"]) == ("mini/steady/v1", "RR@10")
+    }
+    assert {row["against"] for row in leads} == {"bm25"}
+    assert float(found["lead_in"]["value"]) == pytest.approx(inside - score)
+    assert float(found["lead_out"]["value"]) == pytest.approx(out - score)
+    assert {row["p"] for row in leads} == {""}
+    assert {row["entry"] for row in leads} == {
+        f"mini/{name}" for name in ("steady/v1", "twin/v2", "brittle/v1", "leaky/v1", "partly/v1")
+    }
+    page = (board_site / "mini/systems/steady.html").read_text("utf-8")
+    part = page.partition("<summary>Lead over BM25</summary>")[2].partition("</details>")[0]
+    assert f"{100 * (inside - score):.1f}" in part
+    assert "Lead over" not in (board_site / "mini/systems/bm25.html").read_text("utf-8")
+
+
 def table_of(*columns: list[Figure]) -> BoardTable:
     """Return a table of systems, each with the figures of one column."""
     entries: list[Any] = [SimpleNamespace(training_class="held-out") for _ in columns]
@@ -80,7 +108,7 @@ def table_of(*columns: list[Figure]) -> BoardTable:
         (entry, {(figure.group, figure.figure): figure for figure in figures})
         for entry, figures in zip(entries, columns, strict=True)
     ]
-    return BoardTable(BOARDS["mini"], "topics", "RR@10", rows)
+    return BoardTable(BOARDS["mini"], "topics", "RR@10", "", rows)
 
 
 def loss(value: float, half: float | None, seeds: int = 3) -> list[Figure]:
@@ -190,6 +218,29 @@ def test_every_board_shift_and_measure_has_a_page(board_site: Path) -> None:
     # A group has the description of the board's own data.
     mini = (board_site / "mini/topics-rr-10.html").read_text("utf-8")
     assert SHIFTS["topics"].groups["C0"] not in mini
+
+
+def test_public_systems_have_rows_by_test_set(board_site: Path) -> None:
+    own = (board_site / "ms-marco/length-rr-10.html").read_text("utf-8")
+    other = (board_site / "ms-marco/length-ndcg-10-trec-dl-2019-and-2020.html").read_text("utf-8")
+    rows = [re.findall(r'data-system="(public-[^"]+)"', page) for page in (own, other)]
+    assert rows[0] == ["public-ance", "public-sbert", "public-bm25"]
+    assert {*rows[1]} == {
+        f"public-{name}"
+        for name in ("bm25", "bm25-rm3", "tas-b", "ada-002", "splade-ed", "repllama")
+    }
+    assert "nDCG@10, TREC DL 2019 and 2020</a>" in own
+    # Without losses, the columns of groups begin with scores.
+    shown = [re.findall(r'id="systems" data-figure="(\w+)"', page) for page in (own, other)]
+    assert shown == [["rel_loss"], ["out"]]
+    (row,) = re.findall(r'<tr data-system="public-ance".*?</tr>', own, re.DOTALL)
+    assert "public checkpoint" in row
+    assert 'data-class="trained-on-everything"' in row
+    assert 'data-badge="from published rankings"' in row
+    assert "may have seen the test queries" in row
+    system = (board_site / "ms-marco/systems/public-ance.html").read_text("utf-8")
+    leads = system.partition("<summary>Lead over BM25 (k1 0.9, b 0.4)</summary>")[2]
+    assert ">17.3<" in leads.partition("</details>")[0]
 
 
 def test_a_toy_board_has_a_warning_on_every_page(board_site: Path) -> None:

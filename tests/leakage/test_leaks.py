@@ -136,6 +136,7 @@ def test_what_spelling_takes_away() -> None:
         assert normalise(normalise(one)) == normalise(one)
 
 
+@pytest.mark.extended
 @settings(max_examples=50)
 @given(st.text(max_size=20))
 def test_a_spelling_is_its_own(text: str) -> None:

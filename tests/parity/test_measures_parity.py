@@ -55,7 +55,7 @@ def test_the_rank_column_as_in_the_script_of_ms_marco(
     judgements = Judgements.from_qrels(
         {str(query): {str(doc): 1 for doc in docs} for query, docs in qrels.items()}
     )
-    judged = judge_run(candidate, judgements, tie_policy="rank")
+    judged = judge_run(candidate, judgements, tie_policy="rank", format="msmarco")
     for cutoff in (1, 5, 10):
         theirs = msmarco_eval.compute_metrics_from_files(
             str(reference), str(candidate), max_rank=cutoff
@@ -74,6 +74,7 @@ def orders(docs: dict[str, float]) -> Any:
         yield list(itertools.chain.from_iterable(parts))
 
 
+@pytest.mark.extended
 @settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), min_size=1),

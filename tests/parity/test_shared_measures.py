@@ -148,6 +148,7 @@ def run_strategy(values: Any) -> Any:
     return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("level", "judged_only"),
     [(1, False), *(pytest.param(*one, marks=EXTENDED) for one in ((2, False), (1, True)))],
@@ -264,6 +265,7 @@ def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
         assert row.value == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
 
 
+@pytest.mark.extended
 def test_queries_without_any_judgement_from_0_on_are_worth_nothing(tmp_path: Path) -> None:
     """In a process of its own: trec_eval reads outside its memory, and ends it, or never ends."""
     low: list[dict[str, int]] = [{"a": -2}, {"a": -1, "b": -2}, {}]
@@ -275,8 +277,9 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(tmp_path: Pat
         "from msshift_bench.evaluation import parse_measure\n"
         "from msshift_bench.runs import Judgements, judge_run\n"
         "qrels, run, names = json.load(open('given.json'))\n"
-        "judged = judge_run(run, Judgements.from_qrels(qrels))\n"
-        "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"
+        "judgements, measures = Judgements.from_qrels(qrels), [parse_measure(n) for n in names]\n"
+        "judged = judge_run(run, judgements, depth=max(m.depth for m in measures))\n"
+        "print(json.dumps([m.per_query(judged)[1:].tolist() for m in measures]))\n"
     )
     (tmp_path / "given.json").write_text(json.dumps([qrels, run, names]))
     done = run_python(script, tmp_path)

@@ -16,7 +16,7 @@ import pytest
 import pytrec_eval
 from ir_measures import Qrel, ScoredDoc
 
-from msshift_bench import open_collection, read_qrels, read_run
+from msshift_bench import open_collection, read_qrels, read_run, validate_run
 from msshift_bench.errors import NotFoundError, RunError, UsageError
 from msshift_bench.evaluation import Settings, score_runs
 from tests.conftest import REPOSITORY, Build
@@ -123,6 +123,7 @@ def test_a_document_with_the_query_s_id_counts(tmp_path: Path) -> None:
     """BEIR removes it: the other relevant document would be first, and R@10 0.5."""
     run = trec(("1", "1", 2.0), ("1", "a", 1.0))
     assert score(tmp_path, "1 0 1 1\n1 0 a 1\n", run, "R@10") == 1.0
+    assert score(tmp_path, "1 0 a 1\n", run, "RR", exclude="own-id") == 1.0
 
 
 @pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])
@@ -248,7 +249,7 @@ def test_evaluators_of_rerankers_break_ties_in_opposite_directions(tmp_path: Pat
 
 
 def test_a_model_with_encode_alone_is_refused_with_what_it_lacks(build_once: Build) -> None:
-    """model2vec's StaticModel has `encode` alone."""
+    """Older models of sentence-transformers have `encode` alone, as model2vec's StaticModel has."""
     from msshift_bench import evaluate
 
     class Static:
@@ -257,6 +258,27 @@ def test_a_model_with_encode_alone_is_refused_with_what_it_lacks(build_once: Bui
 
     with pytest.raises(UsageError, match="encode_query"):
         evaluate(Static(), "length", data=build_once("mini:300", "length"))
+
+
+def test_ranks_of_0_on_every_line_change_no_score(tmp_path: Path) -> None:
+    """Run files of BEIR 2.2.0."""
+    run = "".join(f"q1 Q0 {doc} 0 {score} beir\n" for doc, score in (("b", 3.0), ("a", 1.0)))
+    assert score(tmp_path, "q1 0 a 1\n", run, "RR@10") == 0.5
+    report = validate_run(tmp_path / "a.run")
+    assert report.ok
+    assert {"rank-zero-based", "rank-repeated"} <= {part.code for part in report.warnings}
+    with pytest.raises(RunError, match="rank-repeated"):
+        score(tmp_path, "q1 0 a 1\n", run, "RR@10", ties="rank")
+
+
+@pytest.mark.neural
+def test_maxsim_counts_no_padding() -> None:
+    """PyLate 1.6.0 scores the first passage 0.0, and ranks it before the second."""
+    from msshift_bench.baselines.retrievers.colbert import max_sim
+
+    tokens = np.array([[-0.7, 0.714], [-0.6, 0.8], [-0.6, 0.8]], np.float32)
+    scores = max_sim(np.array([[[1, 0]]], np.float32), tokens, np.array([1, 2]))
+    assert scores.tolist() == [pytest.approx([-0.7, -0.6])]
 
 
 # The pages.
@@ -275,9 +297,10 @@ def test_the_pages_name_the_versions_of_the_tests() -> None:
     text = (REPOSITORY / "docs/same-run-four-tools.md").read_text("utf-8")
     rows = re.findall(r"(?m)^\| (\w+) (\d[\d.]+) \|", text.partition("\n## Other tools\n")[2])
     names = {"PyTerrier": "pyterrier", "pytrec_eval": "pytrec_eval-terrier"}
-    used = {tool: found for tool, found in rows if tool not in ("BEIR", "tira", "trectools")}
+    absent = ("BEIR", "PyLate", "tira", "trectools")
+    used = {tool: found for tool, found in rows if tool not in absent}
     assert used == {tool: version(names.get(tool, tool)) for tool in used}
-    assert len(rows) == 11
+    assert len(rows) == 14
 
 
 def test_an_id_of_a_package_for_another_ir_datasets_is_refused_with_what_to_give() -> None:

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.rerankers.duet import Duet
-from msshift_bench.baselines.rerankers.knrm import Knrm
-from msshift_bench.baselines.rerankers.pacrr import Pacrr
 from msshift_bench.baselines.rerankers.reranker import pair_scores
-from msshift_bench.baselines.rerankers.word_reranker import WordReranker
-from msshift_bench.baselines.rerankers.word_vectors import WordTable
+from msshift_bench.baselines.rerankers.word_networks import Duet, Knrm, Pacrr
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker, WordTable
 
 pytestmark = pytest.mark.neural
 
@@ -189,6 +186,7 @@ def test_a_score_is_the_equations_of_the_paper(
     np.testing.assert_array_equal(pair_scores(again, PAIRS, 2), scores)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("system", [system for system, _ in SYSTEMS], ids=IDS)
 def test_gradients_are_finite_differences(system: WordReranker[Any]) -> None:
     import torch

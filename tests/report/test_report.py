@@ -141,6 +141,14 @@ WORDS = {
 
 
 @pytest.mark.extended
+def test_the_page_begins_with_the_answers(small: Small) -> None:
+    page = small.written.page.read_text("utf-8")
+    (shown,) = re.findall('<ul class="answers".*?</ul>', page, re.DOTALL)
+    sentences = [html.unescape(line) for line in re.findall("<li>(.*?)</li>", shown)]
+    assert sentences == [answer.text for answer in small.result.answers]
+    assert page.index(shown) < page.index("<h2")
+
+
 def test_every_picture_has_its_words(small: Small) -> None:
     for name, contained in WORDS.items():
         caption, alternative = words_of(small.written, name)
@@ -148,6 +156,7 @@ def test_every_picture_has_its_words(small: Small) -> None:
         assert rows_of(small.written, name), name
     page = small.written.page.read_text("utf-8")
     assert "lexical: by the order of equal scores RR@10 is 27.4 to 39.9 on short" in page
+    assert "lexical, groups in training: unknown short, long" in page
     check_left_out(small.written, "--keep-model", " ".join(WORDS))
 
 
@@ -200,8 +209,9 @@ def test_queries_are_those_that_change_most(small: Small) -> None:
     (scores,) = [s for s in small.result.scores if (s.system, s.shift_name) == ("single", "length")]
     changes = {}
     for group, queries in scores.groups.items():
-        inside, out = scores.sides("RR@10", group, queries) or (np.zeros((1, 1)),) * 2
-        changes |= dict(zip(scores.ids_of(group), (inside - out)[0], strict=True))
+        sides = scores.sides("RR@10", group, queries)
+        assert sides is not None
+        changes |= dict(zip(scores.ids_of(group), (sides.inside - sides.out)[0], strict=True))
     hurt = list(dict.fromkeys(row["query_id"] for row in rows if row["kind"] == "hurt"))
     assert [changes[query] for query in hurt] == sorted(changes.values(), reverse=True)[:6]
     for row in rows:
@@ -406,6 +416,7 @@ def test_releases_with_and_without_training_queries(tmp_path: Path) -> None:
     assert (row["nearest_training_query"], row["cosine_with_it"]) == ("", "")
 
 
+@pytest.mark.extended
 def test_files_of_every_format_and_the_command(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,8 +425,9 @@ def test_files_of_every_format_and_the_command(
     monkeypatch.setattr(FORMATS, ("svg", "png", "pdf"))
     monkeypatch.setattr(writing, "SECTIONS", writing.SECTIONS[:1])
     out, data = tmp_path / "report", build_once(COLLECTION, "length")
-    runs = write_runs(tmp_path / "lexical", data, one=True)
-    command = ["report", str(runs), "--data", str(data), "--shift"]
+    for system in ("lexical", "other"):
+        write_runs(tmp_path / "runs" / system, data, one=True)
+    command = ["report", str(tmp_path / "runs"), "--data", str(data), "--shift"]
     command += ["length", "--no-links", "--out", str(out)]
     printed = CliRunner().invoke(app, command)
     assert f"open {out / 'report.html'}\n  1 figures in {out / 'figures'}: .svg" in printed.stdout
@@ -426,6 +438,16 @@ def test_files_of_every_format_and_the_command(
     listed = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)
     assert (listed["page"], listed["figures"]) == (str(out / "report.html"), ["matrix-length"])
     assert [row["title"] for row in listed["left_out"]] == [title]
+    assert listed["tables"] == ["losses-length-RR-at-10"]
+    command += ["--reference", "lexical"]
+    listed = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)
+    assert listed["tables"] == ["losses-length-RR-at-10", "leads-length-RR-at-10"]
+    with (out / "tables" / "leads-length-RR-at-10.csv").open(newline="") as file:
+        (lead, *_) = [row for row in csv.DictReader(file) if row["figure"] == "lead"]
+    shown = f"{100 * float(lead['value']):.1f}"
+    latex = (out / "tables" / "leads-length-RR-at-10.tex").read_text("utf-8")
+    assert shown in latex.replace("$-$", "-")
+    assert f'<span class="value">{shown}</span>' in (out / "report.html").read_text("utf-8")
     refused = CliRunner().invoke(app, [*command, "--format", "latex"])
     assert isinstance(refused.exception, UnknownNameError)
 
@@ -454,6 +476,7 @@ def result_of(**seeds: Sequence[int | None]) -> Result:
     return losses_of([scores for part in parts for scores in part.scores], DATA, SETTINGS)
 
 
+@pytest.mark.extended
 def test_what_a_picture_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(pictures._STYLE, "svg.fonttype", "none")  # letters are letters
     for seeds, shown, hidden in (

@@ -15,6 +15,7 @@ from tests.support.fabricated import write_runs
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.extended
 def test_slices_of_fewer_than_20_queries_are_not_drawn(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

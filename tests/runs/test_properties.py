@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from benchmarks import fuzz_runs
 from benchmarks.support.naive_evaluator import evaluate
 from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, validate_run
+from msshift_bench.runs.judging import whole_queries
+from msshift_bench.runs.lines import Lines, id_column, text_blocks
 from tests.runs.conftest import codes, places
 
 JUDGEMENTS = Judgements.from_qrels(
@@ -78,6 +83,47 @@ def test_lines_read_the_same_in_columns_and_one_by_one(
     data = text.encode("utf-8", "surrogatepass")
     expected = judge(read_line_by_line(data), tmp_path, policy)
     assert judge(data, tmp_path, policy) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=60),
+    st.integers(1000, 3000),
+    st.sampled_from([" ", "\t"]),
+)
+def test_blocks_of_text_hold_complete_queries(
+    queries: list[tuple[int, int]], size: int, gap: str
+) -> None:
+    lines = [
+        gap.join((f"q{number}" + "7" * width, "Q0", f"d{rank}", str(rank), f"{9 - rank}", "t"))
+        for number, (depth, width) in enumerate(queries)
+        for rank in range(1, depth + 1)
+    ]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("msshift_bench.runs.lines._BLOCK_BYTES", size)
+        blocks = list(text_blocks(io.BytesIO(text)))
+    assert b"".join(blocks) == text
+    for block, following in pairwise(blocks):
+        query = following[: following.index(gap.encode()) + 1]
+        assert not block.splitlines()[-1].startswith(query)
+
+
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=40),
+    st.lists(st.integers(0, 40), max_size=12),
+)
+def test_parts_are_cut_between_queries(owners: list[str], cuts: list[int]) -> None:
+    rows = len(owners)
+    ids = id_column([owner.encode() for owner in owners])
+    lines = Lines(ids, ids, np.zeros(rows, np.float32), None, np.arange(rows))
+    bounds = sorted({0, rows, *(cut for cut in cuts if cut < rows)})
+    parts = [lines.cut(slice(start, end)) for start, end in pairwise(bounds)]
+    found = list(whole_queries([lines.cut(slice(0, 0)), *parts]))
+    assert np.concatenate([part.places for part, _ in found]).tolist() == list(range(rows))
+    for part, starts in found:
+        assert starts.tolist() == part.starts().tolist()
+    for (before, _), (after, _) in pairwise(found):
+        assert before.queries[-1] != after.queries[0]
 
 
 # ---- a small share of scripts/bench fuzz_runs ----------------------------------------------------

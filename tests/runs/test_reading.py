@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import RunError, UsageError
+from msshift_bench.plumbing import MAX_RANK
 from msshift_bench.runs import TIE_POLICIES, JudgedRun, Judgements, judge_run, read_run
 from tests.runs.conftest import JUDGEMENTS, MAPPING, PLACES, RUN, Write, codes, places, refused
 from tests.support.compressing import COMPRESSORS
@@ -152,18 +153,16 @@ def test_a_run_that_changes_while_it_is_read_is_an_error(
     assert codes(refused(path)) == [("changed-while-read", 0)]
 
 
-def test_a_run_that_has_changed_is_not_read_again(write: Write) -> None:
+def test_rankings_are_kept_when_the_file_is_removed(write: Write) -> None:
     path = write(RUN)
-    run, same = judge_run(path, JUDGEMENTS), judge_run(path, JUDGEMENTS)
-    rankings = list(run.rankings())
-    assert len(rankings) == 2
-    for changed in (RUN + "q3 Q0 d9 1 1 tag\n", "no run\n"):
-        path.write_text(changed)
-        with pytest.raises(RunError, match="changed-while-read"):
-            list(same.rankings())
-    # What was read stays, for every measure and every order of ties.
-    assert list(run.rankings()) == rankings
-    assert [query for query, _ in run.with_ties("best").rankings()] == ["q1", "q2"]
+    run = judge_run(path, JUDGEMENTS, depth=MAX_RANK)
+    path.unlink()
+    expected = [("q1", ["d3", "d2", "d1", "d4"]), ("q2", ["d1"])]
+    assert list(run.rankings()) == list(run.rankings()) == expected
+    assert list(run.with_ties("best").rankings(2)) == [("q1", ["d2", "d3"]), ("q2", ["d1"])]
+    assert list(run.with_ties("worst").rankings(tied_only=True)) == [
+        ("q1", ["d3", "d1", "d2", "d4"])
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +225,7 @@ def test_a_run_is_read_as_a_mapping(write: Write, monkeypatch: pytest.MonkeyPatc
     for data in (gzip.compress(RUN.encode()), RUN.encode()):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert read_run("-") == MAPPING
-    assert read_run(write("q a 2\nq b 1\n")) == {"q": {"a": -2.0, "b": -1.0}}
+    assert read_run(write("q a 2\nq b 1\n"), format="msmarco") == {"q": {"a": -2.0, "b": -1.0}}
     assert read_run(write("q Q0 d 7 1 t\n")) == {"q": {"d": 1.0}}
     assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
 

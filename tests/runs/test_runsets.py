@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import RunError, UsageError
-from msshift_bench.runs import FOR_ALL, Sidecar, find_run_sets, model_path, run_path, sidecar_path
+from msshift_bench.runs import (
+    FOR_ALL,
+    RUN_FORMATS,
+    Sidecar,
+    find_run_sets,
+    model_path,
+    run_path,
+    sidecar_path,
+)
 from msshift_bench.shifts import SHIFTS
 from tests.support.refusals import check_refusals
 
@@ -44,7 +52,11 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [".run", ".trec", ".txt", ".trec.gz", ".res.gz", ".parquet", ".run.xz"]
+    "end",
+    [
+        *(end for row in RUN_FORMATS.values() for end in row.endings),
+        *(".trec.gz", ".res.zst", ".json.gz", ".jsonl.bz2", ".parquet.gz", ".run.xz"),
+    ],
 )
 def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) -> None:
     touch(tmp_path, f"length/short{end}", f"length/long{end}", f"wh-words/seed-1/how{end}")
@@ -58,17 +70,34 @@ def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) 
     assert sidecar_path(*topics.files) == tmp_path / "topics.run.json"
 
 
+def test_one_model_for_all_groups_may_have_seeds(tmp_path: Path) -> None:
+    touch(tmp_path, "length/seed-2/all.run", "length/seed-1/all.run.gz", "wh-words.run")
+    touch(tmp_path, "length/seed-1/all.run.json", "length/seed-1/all.model/weights")
+    words, length = find_run_sets(tmp_path)
+    assert list(length.runs) == [(FOR_ALL, 1), (FOR_ALL, 2)]
+    assert (length.seeds, length.trained_per_group, length.missing) == ((1, 2), False, ())
+    assert (words.seeds, words.trained_per_group) == ((), False)
+    path = run_path(tmp_path.parent, tmp_path.name, LENGTH, None, 1)
+    assert path == length.runs[FOR_ALL, 1]
+    touch(tmp_path, "length/seed-3/.hidden")
+    assert find_run_sets(tmp_path)[1].missing == ((3, FOR_ALL),)
+    for wrong, error in (("length/all.run", RunError), ("length/seed-3/short.run", UsageError)):
+        touch(tmp_path, wrong)
+        with pytest.raises(error):
+            find_run_sets(tmp_path)
+        (tmp_path / wrong).unlink()
+
+
 def test_what_is_no_whole_run_set_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folders = {
-        "RunError [missing-run] wha.run who.run 'wha' 'who' fix":
-            "a/wh-words/how.run a/wh-words/.who.run.partial",
-        # A folder of a seed counts though it is empty.
-        "RunError [missing-run] short.run long.run 'short' 'long' fix":
-            "a/length/seed-10/short.run a/length/seed-2/.partial",
         "UsageError short.run short.run.gz": "a/length/short.run a/length/short.run.gz",
         "UsageError short.run short.txt": "a/length/short.run a/length/short.txt",
+        "UsageError short.json short.run keep one":
+            "a/length/short.run a/length/short.json a/length/short.run.json",
+        "UsageError short.jsonl.gz short.json keep one":
+            "a/length/short.json a/length/short.jsonl.gz",
         "UsageError long.run a/length.run": "a/length/long.run a/length.run",
         "UsageError long.run seed-1": "a/length/long.run a/length/seed-1/.hidden",
         "UsageError short.run a/length.run": "a/length.run a/length/seed-1/short.run",
@@ -79,8 +108,7 @@ def test_what_is_no_whole_run_set_is_refused(
 
     def find(name: str) -> None:
         monkeypatch.chdir(tmp_path / name)
-        for run_set in find_run_sets("."):
-            run_set.check_complete()
+        find_run_sets(".")
 
     for number, (facts, files) in enumerate(folders.items()):
         touch(tmp_path / f"{number}", *files.split())
@@ -90,9 +118,11 @@ def test_what_is_no_whole_run_set_is_refused(
         "UsageError folder": partial(find_run_sets, []),
         "UnknownNameError 'shrt' 'short'": partial(run_path, tmp_path, "a", LENGTH, "shrt"),
     })  # fmt: skip
-    touch(tmp_path / "whole/a/length/seed-1", "short.run", "long.run")
-    find("whole")
-    (seeds,) = find_run_sets(tmp_path / "1")
+    touch(tmp_path / "lacking/a", "wh-words/how.run", "wh-words/.who.run.partial")
+    # A folder of a seed counts though it is empty.
+    touch(tmp_path / "lacking/a", "length/seed-10/short.run", "length/seed-2/.partial")
+    words, seeds = find_run_sets(tmp_path / "lacking")
+    assert words.missing == ((None, "wha"), (None, "who"))
     assert seeds.missing == ((2, "short"), (2, "long"), (10, "long"))
     assert seeds.seeds == (2, 10)
 
@@ -112,76 +142,73 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
 
 
 NO_SYSTEM = """
-f                 short.trec                <system>/length/short.trec
-.                 short.trec                <system>/length/short.trec
-f                 lenght/short.run          <system>/length/short.run
-.                 lenght/short.run          <system>/length/short.run
-f/lenght          lenght/short.run          <system>/length/short.run
-.                 Length/seed-1/short.run   <system>/length/seed-1/short.run
-f/length          length/short.txt          give
-f/length/seed-1   length/seed-1/short.run   give
-f/seed-1          seed-1/short.run          <system>/length/seed-1/short.run
-.                 seed-1/length/long.run    <system>/length/seed-1/long.run
-f                 seed-1/length/long.run    <system>/length/seed-1/long.run
-f/..              g/length.run              give
-.                 old/best.run              <system>/<shift>.run
+f                 short.trec
+.                 short.trec
+f                 lenght/short.run
+.                 lenght/short.run
+f/lenght          lenght/short.run
+.                 Length/seed-1/short.run
+f/length/seed-1   length/seed-1/short.run
+f/seed-1          seed-1/short.run
+.                 seed-1/length/long.run
+f                 seed-1/length/long.run
+f/..              g/length.run
+.                 old/best.run
 """
-"""The folder that is given, the path below ``f`` of a run that is of no system in it, and the place
-that the fix names."""
+"""The folder that is given, and the path below ``f`` of a run that is of no system in it."""
 
 IN_A_SYSTEM = """
-length/short.dat                length/short.run
-length/short                    length/short.run
-length/Short.trec               length/short.trec
-length/length-short.run.xz      length/short.run.xz
-length/long.RUN                 length/long.run
-length/short.run.zip            length/short.run
-length/shrt.run.json            length/short.run.json
-length/wha.run                  short.run
-length/seed-1/wha.run           short.run
-length/README.md                short.run
-length/short.run/part           short.run
-length/seed-1.run/short.run     short.run
-length/seed_2/short.run         length/seed-2
-length/Seed-2/short.run         length/seed-2
-length/seed--3/short.run        length/seed-3
-length/seed-\u0661/short.run        short.run
-length/checkpoints/short.run    short.run
-length/seed-1/seed-2/short.run  length/seed-1
-lenght/short.trec               length/short.trec
-restrain-14k/interpolaton.run   restrain-14k/interpolation.run
-seed-1/wh-words/how.run         wh-words/seed-1/how.run
-wh_words/wha.run                wh-words/wha.run
-old/runs/short.run.gz           length/short.run.gz
-topic.trec.gz                   topics.trec.gz
-topics-C0.run                   topics/C0.run
-best.run                        <system>/<shift>.run
-wh-words                        wh-words.run
-wh-words.run/part               <system>/<shift>.run
+length/short.dat
+length/short
+length/Short.trec
+length/length-short.run.xz
+length/long.RUN
+length/short.run.zip
+length/shrt.run.json
+length/wha.run
+length/seed-1/wha.run
+length/README.md
+length/short.run/part
+length/seed-1.run/short.run
+length/seed_2/short.run
+length/Seed-2/short.run
+length/seed--3/short.run
+length/seed-\u0661/short.run
+length/checkpoints/short.run
+length/seed-1/seed-2/short.run
+lenght/short.trec
+restrain-14k/interpolaton.run
+seed-1/wh-words/how.run
+wh_words/wha.run
+old/runs/short.run.gz
+topic.trec.gz
+topics-C0.run
+best.run
+wh-words
+wh-words.run/part
 """
-"""What has no place in a system's folder that holds ``length/long.run``, and what the fix names."""
+"""What has no place in a system's folder that holds ``length/long.run``."""
 
 
-def test_what_has_no_place_is_named_with_the_place_that_it_may_have(
+def test_an_unexpected_file_is_named_with_the_expected_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_in(folder: str, given: str, run: str, fix: str) -> None:
+    def find_in(folder: str, given: str, run: str) -> None:
         monkeypatch.chdir(tmp_path / folder)
         with pytest.raises(RunError) as caught:
             find_run_sets(given)
         (finding,) = caught.value.findings
         assert finding.code == "no-place"
         assert finding.source in run or run in finding.source
-        assert fix in finding.fix, folder
+        assert "<system>/<shift>/<held-out group>.run" in finding.fix, folder
 
     for number, line in enumerate(NO_SYSTEM.strip().splitlines()):
-        given, run, fix = line.split()
+        given, run = line.split()
         touch(tmp_path / f"{number}/f", run)
-        find_in(str(number), given, run, fix)
-    for line in IN_A_SYSTEM.strip().splitlines():
-        name, fix = line.split()
+        find_in(str(number), given, run)
+    for name in IN_A_SYSTEM.split():
         touch(tmp_path / "systems" / name / "dense", "length/long.run", name)
-        find_in(f"systems/{name}", ".", f"dense/{name}", fix)
+        find_in(f"systems/{name}", ".", f"dense/{name}")
     touch(tmp_path / "beside", "bm25/length.run", "dense/old/short.run", "colbert.run.gz")
     touch(tmp_path / "beside", "short.trec", "splade/length.tsv.gz")
     monkeypatch.chdir(tmp_path / "beside")
@@ -199,7 +226,7 @@ def test_what_a_run_set_may_hold_beside_its_runs(
         tmp_path / "my-length-model",
         *("length/short.run.bz2", "length/short.run.json", "length/.short.run.bz2.partial"),
         *("length/.seed-2/short.run", "topics.run", "topics.run.json", "system.toml"),
-        *("train/length/short.txt", "also/dl/length/other.run"),
+        *("train/length/short.txt", "extra/dl/length/other.run"),
     )
     touch(tmp_path, "report.json", "notes/readme.txt", "short.txt", "lists/short.txt")
     touch(tmp_path, ".work/dense/length/short/plan.json", ".old/length/short.run")

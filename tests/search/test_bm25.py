@@ -151,6 +151,7 @@ def test_an_index_is_made_once_and_gives_the_same_bits(stemmer: str, tmp_path: P
     assert (scores[memory.ids.sorted] == next(memory.score(["red"], rows_of_texts[:1]))).all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("rows", "options", "patch", "stages", "kept"),
     [
@@ -184,6 +185,7 @@ def test_other_parameters_and_passages_are_another_index_if_it_is_kept(
 ARRAYS = "indices.csc.index.npy"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "damage",
     [

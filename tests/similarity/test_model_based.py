@@ -82,7 +82,9 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
         "NotFoundError 'own' bert": partial(of_groups, models=no_encoders),
         "UsageError my-splade": partial(of_sets, models=tmp_path / "tiny/my-splade"),
         "UsageError two 2 bi-encoder other": partial(of_groups, models=tmp_path / "two"),
-        "RunError bi-encoder length long": partial(of_groups, models=tmp_path / "lacking"),
+        "RunError [missing-run] bi-encoder length long": partial(
+            of_groups, models=tmp_path / "lacking"
+        ),
         "UsageError folder": partial(of_sets, models=widths),
         "UsageError long 8 short 16": partial(of_groups, models=widths),
     }

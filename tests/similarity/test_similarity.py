@@ -190,6 +190,7 @@ def test_of_equally_near_queries_the_first_text_counts() -> None:
     assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("indicator", ["mean-cosine", "model-based", "nearest-query"])
 def test_no_order_block_or_thread_changes_a_bit(
     indicator: str, monkeypatch: pytest.MonkeyPatch

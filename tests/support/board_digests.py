@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msshift_bench.data import digest_of_test_sets
 from msshift_bench.data.dataset import open_dataset
-from msshift_bench.leaderboard.description import digest_of_test_sets
 from msshift_bench.shifts import get_shift
 
 

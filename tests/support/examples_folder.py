@@ -44,7 +44,7 @@ def write_examples_folder(folder: Path, dataset: Path) -> None:
     }.items():
         (folder / name).write_text(text, encoding="utf-8")
     for held_out, ranking in (("short", ["d3", "d7"]), ("long", ["d7", "d3"])):
-        write_run(folder / f"runs/dense/also/dl19/length/{held_out}.run", [("19", ranking)])
+        write_run(folder / f"runs/dense/extra/dl19/length/{held_out}.run", [("19", ranking)])
     write_checkout(folder / "ms-marco-shift")
     (folder / "CharacterBERT-DR").mkdir()
     for name, text in (("", "cheap flights"), (".typo1", "chaep flights")):

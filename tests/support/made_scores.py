@@ -47,7 +47,8 @@ def made_scores(
     Args:
         system: its name.
         groups: group -> the scores of every model on its queries, ``[seeds, models, queries]``, the
-            models in the order of the shift's groups; or ``[queries]`` of one ranking.
+            models in the order of the shift's groups; ``[seeds, queries]`` of one model for all
+            groups, or ``[queries]`` of its ranking without seeds.
         shift: the shift.
         seeds: its seeds; by default 1, 2, ..., and `None` for a single one.
         measure: the measure.
@@ -59,6 +60,8 @@ def made_scores(
         ids += [f"{group}-{number}" for number in range(values.shape[-1])]
     together = np.concatenate(list(groups.values()), axis=-1)
     rows = {(FOR_ALL, None): together}
+    if together.ndim == 2:
+        rows = {(FOR_ALL, seed): row for seed, row in enumerate(together, 1)}
     if together.ndim == 3:
         count = len(together)
         names = seeds or ([None] if count == 1 else range(1, count + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -52,9 +53,7 @@ class RayCluster:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.nodes: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = _free_port()
         self.address = f"127.0.0.1:{port}"
         head = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}")
         self._start((*head, "--num-cpus=1"), environment)
@@ -79,7 +78,9 @@ class RayCluster:
 
     def _start(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
         log = self.folder / f"node{len(list(self.folder.glob('node*.log')))}.log"
-        variables = {**_ENVIRONMENT, "RAY_TMPDIR": str(self.folder), **environment}
+        # A head node requires the token that it finds in HOME.
+        own = {"RAY_TMPDIR": str(self.folder), "HOME": str(self.folder)}
+        variables = {**_ENVIRONMENT, **own, **environment}
         command = [str(Path(sys.executable).with_name("ray")), "start", *options, *_OPTIONS]
         with log.open("wb") as output:
             node = subprocess.Popen(
@@ -96,6 +97,20 @@ class RayCluster:
                 self.stop()
                 raise RuntimeError(f"a node of Ray did not start: {log.read_text()}")
             time.sleep(0.1)
+
+
+def _free_port() -> int:
+    """Return a free port below those that the kernel gives to a server that asks for any.
+
+    A server of another cluster would otherwise be given the port before this cluster's first node
+    listens there, and Ray's servers share a port.
+    """
+    ports = random.SystemRandom()  # Tests in random order seed the other generator.
+    while True:
+        port = ports.randrange(15_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def _kill(node: subprocess.Popen[bytes]) -> None:

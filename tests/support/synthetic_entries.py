@@ -240,7 +240,7 @@ def hostile_entries(folder: Path) -> None:
     texts = (
         "note", "system.title", "system.description", "system.backbone",
         "system.backbone_revision", "system.licence", "training.data", "training.hard_negatives",
-        "training.distillation", "training.hardware",
+        "training.distillation", "training.hardware", "system.settings",
     )  # fmt: skip
     changes = {
         **dict.fromkeys(texts, SCRIPT[:100]),

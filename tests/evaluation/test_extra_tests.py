@@ -16,7 +16,7 @@ import scipy.stats
 
 from msshift_bench.data import Variant, open_dataset, write_variants
 from msshift_bench.errors import DataError, RunError
-from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
+from msshift_bench.evaluation import Result, Settings, evaluate_extra_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figure
@@ -35,7 +35,7 @@ RANKS = {
 """(held-out group, seed) -> the rank of the relevant passage for each query."""
 
 SCORES = {key: 1 / np.array(ranks) for key, ranks in RANKS.items()}
-MODELS = "mine/also/dl/length"
+MODELS = "mine/extra/dl/length"
 
 
 def write(system: Path, name: str, ranks: Sequence[int]) -> None:
@@ -44,7 +44,7 @@ def write(system: Path, name: str, ranks: Sequence[int]) -> None:
         (query, [*(f"other{n}" for n in range(rank - 1)), "d"])
         for query, rank in zip(QUERIES, ranks, strict=True)
     ]
-    for place in (".", "also/dl"):
+    for place in (".", "extra/dl"):
         write_run(system / place / "length" / f"{name}.run.gz", rankings)
 
 
@@ -60,8 +60,8 @@ def runs(tmp_path: Path) -> Path:
 
 
 def evaluate(runs: Path, *allow: str, measures: str = "RR@10", **others: Path) -> Result:
-    also = {"dl": runs.with_name("dl"), **others}
-    return evaluate_also_tests(runs, also, settings=Settings(measures), allow=allow)
+    test_sets = {"dl": runs.with_name("dl"), **others}
+    return evaluate_extra_tests(runs, test_sets, settings=Settings(measures), allow=allow)
 
 
 def first(result: Result, **names: Any) -> Figure:
@@ -69,7 +69,7 @@ def first(result: Result, **names: Any) -> Figure:
 
 
 def only_seed_1(runs: Path) -> None:
-    for place in ("", "also/dl"):
+    for place in ("", "extra/dl"):
         shutil.rmtree(runs / "mine" / place / "length" / "seed-2")
 
 
@@ -150,7 +150,7 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
     of_short = f"{MODELS}/seed-1/short.run.json"
     for other, name in (
         (f"{MODELS}/seed-1/long.run.json", "mine on dl (length)"),
-        ("mine-all/also/dl/length.run.json", "mine-all and mine on dl"),
+        ("mine-all/extra/dl/length.run.json", "mine-all and mine on dl"),
     ):
         for run, digest in ((of_short, "a"), (other, "b")):
             (runs / run).write_text(json.dumps({"passages": {"sha256": digest * 64}}))
@@ -158,8 +158,7 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
             evaluate(runs)
         result = evaluate(runs, "other-data")
         assert result.figures.where(figure="drop", against="mine-all")
-        collections = "its runs are of 2 different collections of passages (--allow other-data)"
-        assert f"{name}: {collections}" in result.doubts
+        assert any(f"in {name} (--allow other-data)" in doubt for doubt in result.doubts)
         (runs / other).unlink()
 
 
@@ -195,7 +194,7 @@ def variant_runs(rows: list[Row], tmp_path: Path) -> Path:
         run = tmp_path / f"runs/dense/length/{group}.run"
         write_run(run, [ranked(row, group, "") for row in rows])
         typed = [ranked(row, group, method) for row in rows for method in "ab"]
-        write_run(tmp_path / f"runs/dense/also/typed/length/{group}.run", typed)
+        write_run(tmp_path / f"runs/dense/extra/typed/length/{group}.run", typed)
     return tmp_path / "runs"
 
 
@@ -209,9 +208,9 @@ def evaluate_variants(variant_runs: Path, data: Path, rows: list[Row], tmp_path:
     write_variants(tmp_path / "typed.tsv", [*variants, Variant("nowhere", "another query", "a")])
 
     def run(*allow: str, name: str = "typed", data: Path = data, **settings: Any) -> Result:
-        also = {name: tmp_path / "typed.tsv"}
-        return evaluate_also_tests(
-            variant_runs, also, data, settings=Settings(**settings), allow=allow
+        test_sets = {name: tmp_path / "typed.tsv"}
+        return evaluate_extra_tests(
+            variant_runs, test_sets, data, settings=Settings(**settings), allow=allow
         )
 
     return run
@@ -269,7 +268,7 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
     evaluate_variants: Evaluate, variant_runs: Path, tmp_path: Path
 ) -> None:
     system = variant_runs / "dense"
-    short, long = (system / f"also/typed/length/{group}.run" for group in ("short", "long"))
+    short, long = (system / f"extra/typed/length/{group}.run" for group in ("short", "long"))
 
     def refuse(case: str, allowance: str = "", doubt: str = "", **options: Any) -> None:
         check_refusals({case: partial(evaluate_variants, **options)})
@@ -281,7 +280,7 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
         run.with_suffix(".run.json").write_text(json.dumps(training | content))
 
     refuse("a sum: UsageError NumRet score", measures="NumRet")
-    refuse("another name: NotFoundError also/other --also-test", name="other")
+    refuse("another name: NotFoundError extra/other --extra-test", name="other")
     content = long.read_bytes()
     long.write_bytes(short.read_bytes())
     refuse("twice: RunError [identical-runs] long.run --allow fix", "identical", "short.run")
@@ -309,7 +308,7 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
     for run, passages in ((plain, "a"), (short, "b")):
         say(run, "1", passages={"sha256": passages * 64})
     facts = "short.run bbbbbbbbbbbb aaaaaaaaaaaa --allow fix"
-    refuse(f"other passages: RunError [other-passages] {facts}", "other-data", "of 2 different")
+    refuse(f"other passages: RunError [other-passages] {facts}", "other-data", "bbbbbbbbbbbb")
     short.unlink()
     refuse(
         "no run: RunError [missing-run] short.run --allow fix", "partial", "no run without short"

@@ -1,0 +1,65 @@
+"""Labels of queries, by which scores are broken down: the lines of a file, or groups of a shift."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msshift_bench.data.dataset import Dataset, open_dataset
+from msshift_bench.data.reading import COLUMN_NAMES, read_table
+from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError
+from msshift_bench.plumbing import tsv_rows
+from msshift_bench.shifts import DATASET_NAME
+
+
+def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> dict[str, str]:
+    r"""Return query_id -> label.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label, with or without a header; or
+            the name of a shift of the data set, or the beginning of one alone; the shift's groups
+            are then the labels. A query in two groups, as a few of the official release are, has
+            the first as its label.
+        data: the built data set; only read for a shift.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, labels a query twice, or has an empty label.
+        NotFoundError: if there is no data set.
+
+    Examples:
+        >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")
+        16
+        >>> read_labels("labels.tsv")
+        {'q1': 'easy', 'q2': 'hard'}
+    """
+    if Path(by).is_file():
+        return _read_file(Path(by))
+    dataset, name = open_dataset(data), str(by)
+    shifts = dataset.manifest.shifts
+    meant = [name] if name in shifts else [one for one in shifts if name and one.startswith(name)]
+    if len(meant) != 1:
+        raise UnknownNameError("file or shift to break results down by", name, shifts)
+    labels: dict[str, str] = {}
+    for row in dataset.rows(meant[0], "queries"):
+        labels.setdefault(row.query_id, row.group)
+    return labels
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    def problem_of(query_id: str, label: str, is_repeated: bool) -> tuple[str, ...]:
+        if is_repeated:
+            fix = "keep one label per query"
+            return "repeated-id", f"query_id {query_id!r} again, with label {label!r}", fix
+        if not label.strip():
+            return "empty-text", f"query {query_id!r} has no label", "add it, or remove the line"
+        return ()
+
+    findings = FindingLog()
+    rows = (
+        (str(path), line, query_id, label)
+        for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings)
+        if line > 1 or query_id.lower() not in COLUMN_NAMES
+    )
+    labels = read_table(rows, findings, problem_of)
+    findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+    return labels

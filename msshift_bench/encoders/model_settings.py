@@ -1,0 +1,155 @@
+"""Settings of models: of recipes, of published models, and of encoders of queries."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, PositiveInt
+
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.libraries import torch
+from msshift_bench.settings import Table, later
+
+SIMILARITIES = ("dot", "cosine")
+"""The similarities that a search by dot product can rank by."""
+
+_OF_VECTORS = ("similarity", "normalize", "truncate_dim")
+_OF_SIDES = ("query_prompt", "document_prompt", "query_length", "passage_length")
+_OF_HUB = ("revision", "trust_remote_code")
+OF_LOADING = (*_OF_HUB, "model_kwargs")
+"""The settings that decide how weights are loaded."""
+
+
+class ModelSettings(Table):
+    """How a model of sentence-transformers is loaded, and how it encodes.
+
+    Attributes:
+        query_prompt: the text before each query, or the name of a prompt that the model has.
+        document_prompt: the text before each passage, or the name of a prompt.
+        truncate_dim: keep this number of dimensions of each vector, from the first on; of
+            bi-encoders.
+        dtype: the type of the weights: ``float32``, ``float16`` or ``bfloat16``.
+        revision: the branch, tag or commit on the Hugging Face Hub.
+        similarity: ``dot`` or ``cosine``; of bi-encoders.
+        normalize: whether vectors are scaled to length 1, after truncation; of bi-encoders.
+        batch_size: texts encoded together; by default ``search.batch_size``. Bi-encoders take at
+            most 16 at once on a processor.
+        device: the device, e.g. ``cuda``.
+        query_length: most tokens of a query, special tokens included.
+        passage_length: most tokens of a passage, special tokens included.
+        model_kwargs: further options with which transformers loads the weights.
+        trust_remote_code: whether code from the model's folder may run.
+    """
+
+    query_prompt: str | None = later(None)
+    document_prompt: str | None = later(None)
+    truncate_dim: PositiveInt | None = later(None)
+    dtype: Literal["float32", "float16", "bfloat16"] | None = later(None)
+    revision: str | None = later(None)
+    # These three are elsewhere in a sidecar.
+    similarity: Literal["dot", "cosine"] | None = Field(default=None, exclude=True)
+    batch_size: PositiveInt | None = Field(default=None, exclude=True)
+    device: str | None = Field(default=None, exclude=True)
+    normalize: bool = later(default=False)
+    query_length: int | None = later(None, ge=3)
+    passage_length: int | None = later(None, ge=3)
+    model_kwargs: dict[str, Any] = later({})
+    trust_remote_code: bool = later(default=False)
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], system: Any, model: str) -> Self:
+        """Return the settings of a model of a system's kind.
+
+        Args:
+            values: the settings by name.
+            system: the class in `neural_systems` for the kind of the model.
+            model: the name of the model, for messages.
+
+        Raises:
+            UsageError: if a value is impossible, or the kind does not have a setting.
+        """
+        if values.get("similarity") not in (None, *SIMILARITIES):
+            raise UnknownNameError("similarity", str(values["similarity"]), SIMILARITIES)
+        settings = cls.with_defaults(values, f"the settings of {model}")
+        lacked = cls.lacked_by(system)
+        for name in (name for name in settings.given() if name in lacked):
+            raise UsageError(
+                f"{name} is of {lacked[name]}, and {model} is a model of {system.name}"
+            )
+        return settings
+
+    def given(self) -> list[str]:
+        """Return the names of the settings that do not have their defaults."""
+        fields = type(self).model_fields.items()
+        return [name for name, field in fields if getattr(self, name) != field.default]
+
+    @classmethod
+    def lacked_by(cls, system: Any) -> dict[str, str]:
+        """Return each setting that models of a system's kind lack -> the kinds that have it.
+
+        Args:
+            system: the class in `neural_systems` for the kind of the model.
+        """
+        lacks = {
+            "bi-encoders": _OF_VECTORS if system.model_type != "SentenceTransformer" else (),
+            "models that encode": _OF_SIDES if system.model_type == "CrossEncoder" else (),
+            "transformers that are loaded as they are": OF_LOADING if system.module_name else (),
+        }
+        return {name: kinds for kinds, names in lacks.items() for name in names}
+
+    def of_hub(self) -> dict[str, Any]:
+        """Return the given options of transformers that say which files are loaded."""
+        return {name: getattr(self, name) for name in _OF_HUB if name in self.given()}
+
+    def set_up(self, model: Any, *, copies: bool = False) -> Any:
+        """Return the model, changed to these settings.
+
+        Args:
+            model: the model.
+            copies: whether to change a copy, which shares weights with the model where it can;
+                the device alone is changed in place.
+
+        Raises:
+            UsageError: if the model cannot have one of them.
+        """
+        if copies and (self.parameters() or self.similarity is not None):
+            changes_modules = self.dtype or self.query_length or self.passage_length
+            model = copy.deepcopy(model) if changes_modules else copy.copy(model)
+        for side, prompt in (("query", self.query_prompt), ("document", self.document_prompt)):
+            if prompt is not None:
+                model.prompts = {**model.prompts, side: model.prompts.get(prompt, prompt)}
+        lengths = {"query_length": self.query_length, "document_length": self.passage_length}
+        for name, length in lengths.items():
+            if length is not None:
+                if not hasattr(model[0], name):
+                    raise UsageError(
+                        f"the model begins with a {type(model[0]).__name__}, which reads whole "
+                        f"texts: remove query_length and passage_length, here {length}"
+                    )
+                setattr(model[0], name, length)
+        if self.truncate_dim is not None:
+            model.truncate_dim = None
+            if self.truncate_dim > (most := model.get_embedding_dimension() or self.truncate_dim):
+                raise UsageError(f"truncate_dim must be at most {most}, got {self.truncate_dim}")
+            model.truncate_dim = self.truncate_dim
+        if chosen := "cosine" if self.normalize else self.similarity:
+            model.similarity_fn_name = chosen
+        if self.dtype is not None:
+            model.to(getattr(torch, self.dtype))
+        try:
+            return model if self.device is None else model.to(self.device)
+        except (AssertionError, RuntimeError) as error:
+            why = str(error).partition("\n")[0]
+            raise UsageError(
+                f"device is {self.device!r}, which torch cannot use here: {why}; give another one, "
+                'e.g. "cpu", or leave it out'
+            ) from error
+
+
+DEFAULTS = ModelSettings()
+"""The settings that change nothing."""

@@ -1,0 +1,124 @@
+"""What a model trained on: test queries, by ids, words and relevant passages; and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from msshift_bench.data import Dataset, TestSet
+from msshift_bench.records import Row
+from msshift_bench.search import sorted_words
+from msshift_bench.shifts import Shift, get_shift
+
+OWN_SPLIT = "msshift"
+"""Trained on the data set's own training split of each held-out group."""
+NONE = "none"
+"""Not trained."""
+EVERYTHING = "everything"
+"""Trained on queries of every group, without a list of them: maybe on test queries, too."""
+
+GroupState = Literal["seen", "unseen", "unknown"]
+"""Whether training queries of a model are of a group."""
+SEEN: GroupState = "seen"
+UNSEEN: GroupState = "unseen"
+UNKNOWN: GroupState = "unknown"
+
+
+def group_states(shift: Shift, model: str, training: str) -> dict[str, GroupState]:
+    """Return group -> ``seen``, ``unseen`` or ``unknown``: whether a model trained on its queries.
+
+    Args:
+        shift: the shift; the result is empty where its groups are training sets.
+        model: the group that the model was trained without, or ``all``.
+        training: its training queries: `OWN_SPLIT`, `NONE` or `EVERYTHING`. Of any other text,
+            such as the path of a list, the groups are unknown.
+
+    Examples:
+        >>> from msshift_bench import SHIFTS
+        >>> group_states(SHIFTS["length"], "short", "msshift")
+        {'short': 'unseen', 'long': 'seen'}
+    """
+    groups = () if shift.by_size else shift.tested
+    if training == OWN_SPLIT:
+        return {g: UNSEEN if shift.unseen_by(g) == model else SEEN for g in groups}
+    return dict.fromkeys(groups, {EVERYTHING: SEEN, NONE: UNSEEN}.get(training, UNKNOWN))
+
+
+class TrainedQueries(NamedTuple):
+    """How many queries of a test set are, or are like, training queries of a model.
+
+    Attributes:
+        test: the test set's name.
+        shift: the name of the shift that the model was trained for.
+        model: the group that it was trained without, or its training set.
+        queries: how many queries the test set has.
+        ids: how many have the id of a training query, and its words where both texts are known.
+        words: how many have the words of a training query, in any order and spelling.
+        trained: how many have either.
+        passages: how many share a relevant passage with a training query.
+    """
+
+    test: str
+    shift: str
+    model: str
+    queries: int
+    ids: int
+    words: int
+    trained: int
+    passages: int
+
+    @property
+    def counts(self) -> str:
+        """What was counted, in words."""
+        trained = get_shift(self.shift).training_of(self.model)
+        return f"the model {trained} trained on {self.trained:,}"
+
+
+def count_trained(
+    test_set: TestSet, shift: str, model: str, dataset: Dataset, train: Iterable[Row] | None = None
+) -> TrainedQueries | None:
+    """Count the queries of a test set that a model trained on.
+
+    The data set knows the training queries of each experiment: config ``length-short`` holds, as
+    split ``train``, what the model without short was trained on.
+
+    Args:
+        test_set: the test set; its variants do not count. Without texts only ids are compared.
+            Ids of a collection of its own name other queries and passages.
+        shift: the shift that the model was trained for.
+        model: the group that it was trained without, or its training set.
+        dataset: the data set that it was trained on.
+        train: its training queries, if they are not those of an experiment.
+
+    Returns:
+        The counts; `None` if the data set holds no training queries of the model.
+    """
+    config = f"{shift}-{model}"
+    if train is None and "train" not in dataset.manifest.configs.get(config, {}):
+        return None
+    rows = list(dataset.rows(config, "train") if train is None else train)
+    shares_ids = test_set.collection is None
+    known = {row.query_id: sorted_words(row.text) if row.text else "" for row in rows}
+    passages = {doc_id for row in rows for doc_id in row.relevant_doc_ids}
+    variants = {variant.run_id for variant in test_set.variants}
+    texts = {row.query_id: row.text for row in test_set.rows}
+    words_of = {
+        query_id: sorted_words(texts.get(query_id, ""))
+        for query_id in test_set.judged
+        if query_id not in variants
+    }
+    met = set(known.values()) - {""}
+    by_words = {query_id for query_id, words in words_of.items() if words in met}
+    by_id = {
+        query_id
+        for query_id, words in words_of.items()
+        if shares_ids and query_id in known and (not words or known[query_id] in ("", words))
+    }
+    sharing = [
+        query_id
+        for query_id in words_of
+        if shares_ids
+        and any(doc in passages for doc, grade in test_set.judged[query_id].items() if grade >= 1)
+    ]
+    counts = len(words_of), len(by_id), len(by_words), len(by_id | by_words), len(sharing)
+    return TrainedQueries(test_set.name, shift, model, *counts)
