@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import gc
 import itertools
@@ -91,8 +92,12 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Let pytest's own collections at the end find nothing to look at."""
+    """Let pytest's own collections at the end find nothing to look at.
+
+    A process that cannot end after its last test shows where it waits, and is ended.
+    """
     gc.freeze()
+    faulthandler.dump_traceback_later(300, exit=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
