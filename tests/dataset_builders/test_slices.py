@@ -6,13 +6,17 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import datasets
 import ir_datasets
 import pytest
 
-from msshift_bench.data import double_encode, repair_text
+from msshift_bench import evaluate
+from msshift_bench.data import double_encode, read_manifest, repair_text
 from msshift_bench.dataset_builders.slices import SLICES, cut_ids, cut_slice, publish_slice
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.leaderboard.description import BOARDS
 from tests.conftest import Command
+from tests.support.board_digests import data_digest
 
 PASSAGES = {
     "0": "A café in Zürich costs 5 €.",
@@ -141,18 +145,30 @@ def test_the_published_slice_is_cut_from_real_passages(
     real_data: Path, tmp_path: Path, msshift: Command
 ) -> None:
     (name,) = SLICES
-    out = tmp_path / "msshift"
-    place = ("--collection", name, "--out", out)
-    done = msshift("build", "length", *place, "--from", real_data / "msmarco-pool")
+    out, collection = tmp_path / "msshift", tmp_path / name
+    place = ("--collection", name, "--out", out, "--encoder", "terms")
+    done = msshift("build", "length", "topics", *place, "--from", real_data / "msmarco-pool")
     assert done.returncode == 0, done.stderr
-    counts = {
-        path.name: len(path.read_bytes().splitlines()) for path in (tmp_path / name).iterdir()
-    }
+    counts = {path.name: len(path.read_bytes().splitlines()) for path in collection.iterdir()}
     assert counts == {
         "collection.tsv": 58_822, "queries.tsv": 16_367, "qrels.tsv": 23_443,
         "test-queries.txt": 3_847, "slice.json": 5,
     }  # fmt: skip
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["collection"]["licence"] == "cc-by-nc-sa-4.0"
-    done = msshift("list", "--data", out)
-    assert "1965" in done.stdout.replace(",", "")
+    manifest = read_manifest(out)
+    assert manifest.collection["licence"] == "cc-by-nc-sa-4.0"
+
+    board = BOARDS["msmarco-pool-v2"]
+    assert {shift: (data_digest(shift, out),) for shift in board.shifts} == board.shifts
+    assert board.groups["topics"] == manifest.describe_groups("topics")
+    rows = datasets.load_dataset(str(out), "length-short", cache_dir=str(tmp_path / "cache"))
+    relevant = {row["text"]: row["relevant_doc_ids"][0] for row in rows["test"]}
+    assert len(relevant) == 1_965
+
+    class Retriever:
+        def search(self, queries: list[str], k: int) -> list[dict[str, float]]:
+            return [{relevant.get(query, "0"): 1.0} for query in queries]
+
+    result = evaluate(Retriever(), "length", data=out, collection=collection)
+    found = {row.group: row.value for row in result.figures.where(figure="score")}
+    assert found["short"] == 1.0
+    assert found["long"] == 0.0
