@@ -22,8 +22,8 @@ CASES = {
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
 SCRIPTS = (
-    "coverage_simulation", "damaged_streams", "faults", "full", "fuzz_runs", "killed_systems",
-    "leaderboard_page", "leakage_tiers", "lead_simulation", "link_simulation", "pylate", "encoding",
+    "coverage_simulation", "damaged_streams", "encoding", "faults", "full", "fuzz_runs",
+    "killed_systems", "lead_simulation", "leakage_tiers", "link_simulation", "pylate",
     "star_simulation",
 )  # fmt: skip
 """Measurements of another kind, and scripts that look for lost or wrong files."""

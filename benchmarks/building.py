@@ -123,21 +123,6 @@ def kmeans_of_faiss(folder: Path, _: Sizes, clock: Clock) -> dict[str, str]:
     return {"inertia": f"{distances.sum(dtype=np.float64):.4g}"}
 
 
-def select(_: Path, __: Sizes, clock: Clock, *, kind: str) -> None:
-    """Select 5 of 100 centroids, of a kind that bounds find easy or hard."""
-    from msshift_bench.dataset_builders.clusters import select_farthest
-
-    rng = np.random.default_rng(2022)
-    gaussian = rng.standard_normal((100, COLUMNS))
-    centroids = {
-        "Gaussian": gaussian,
-        "clustered": rng.standard_normal((10, COLUMNS))[np.arange(100) % 10] + gaussian / 4,
-        "equal": np.eye(100),
-    }[kind]
-    with clock():
-        select_farthest(centroids)
-
-
 def prepare_encoder(folder: Path, sizes: Sizes) -> None:
     """Write the texts; without an encoder, write an untrained one of DistilBERT's shape."""
     texts = sorted({text.strip() for text in texts_of(sizes.texts, sizes.count)} - {""})
@@ -334,16 +319,6 @@ CASES = {
             "faiss, all points": kmeans_of_faiss,
         },
         {"rows": 500_000},
-    ),
-    "build selection": Case(
-        "The exact selection of the five clusters that lie farthest apart, of 100.",
-        None,
-        {
-            "Gaussian centroids": partial(select, kind="Gaussian"),
-            "clustered centroids": partial(select, kind="clustered"),
-            "all distances equal": partial(select, kind="equal"),
-        },
-        {},
     ),
     "build embedding": Case(
         "Embedding queries, in batches of one length beside plain ones, and the noise of each.",

@@ -1,8 +1,7 @@
-"""Baselines: search of a million passages with untrained models, and our loop of training."""
+"""Baselines: search of a million passages with untrained models."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ TERMS = 130
 """The terms of a passage that MS-Shift reports for SPLADE (section 5.1)."""
 
 DEPTH, BATCH = 1000, 64
-COLLECTION = "mini:2000"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -113,103 +111,6 @@ def search(
     }
 
 
-def short_recipe(steps: int) -> Any:
-    """Return the bi-encoder's recipe ``mini`` with so many steps."""
-    from msshift_bench.baselines import open_system
-
-    recipe: Any = open_system("bi-encoder", "mini")
-    return recipe.changed(steps=steps, checkpoint_every=steps // 2, accumulate=1)
-
-
-def write_material(folder: Path, sizes: Sizes) -> None:
-    """Write the data set, and an untrained encoder."""
-    from msshift_bench.baselines.training.backbones import make_random_encoder
-    from msshift_bench.data import open_collection
-    from msshift_bench.dataset_builders.build import build_dataset
-
-    recipe, collection = short_recipe(sizes.steps), open_collection(COLLECTION)
-    build_dataset(collection, ["length"], folder / "msshift")
-    length = recipe.query_length + recipe.passage_length
-    texts = (passage.text for passage in collection.passages())
-    make_random_encoder(folder / "bert", recipe.random, texts, length=length, seed=0)
-
-
-def triples_of(folder: Path, recipe: Any) -> Any:
-    """Return the triples of one held-out group of the generated collection."""
-    from msshift_bench import load_dataset
-    from msshift_bench.baselines import Run, open_system
-    from msshift_bench.baselines.training.training_data import make_training_data
-    from msshift_bench.data import open_collection
-    from msshift_bench.shifts import get_shift
-
-    rows = {"train": load_dataset(folder / "msshift", "length-short", split="train")}
-    run = Run(
-        name="a model",
-        system=open_system("bm25"),
-        shift=get_shift("length"),
-        collection=open_collection(COLLECTION),
-        work=folder,
-        rows=lambda split: rows.get(split, ()),
-    )
-    return make_training_data(run, recipe)
-
-
-def train_with_ours(folder: Path, sizes: Sizes, clock: Clock) -> None:
-    """Train with our loop."""
-    from msshift_bench.baselines.training.backbones import quiet_libraries
-
-    recipe = short_recipe(sizes.steps)
-    with quiet_libraries():
-        triples, model = triples_of(folder, recipe), recipe.new_model(folder / "bert")
-        with clock():
-            recipe.fit(model, triples, folder / f"{os.getpid()}", name="a model")
-
-
-def train_barely(folder: Path, sizes: Sizes, clock: Clock, *, card: bool) -> None:
-    """Train with the library alone, with or without collecting facts for a model card."""
-    import datasets
-    import sentence_transformers as library
-    from transformers import PrinterCallback
-
-    from msshift_bench.baselines.training.backbones import quiet_libraries
-
-    class Trainer(library.SentenceTransformerTrainer):
-        def add_model_card_callback(self, default_args: dict[str, Any]) -> None:
-            if card:
-                super().add_model_card_callback(default_args)
-
-    recipe = short_recipe(sizes.steps)
-    with quiet_libraries():
-        triples, model = triples_of(folder, recipe), recipe.new_model(folder / "bert")
-        columns: dict[str, list[str]] = {name: [] for name in triples.columns}
-        for place in range(len(triples)):
-            for name, text in triples[place].items():
-                columns[name].append(text)
-        data = datasets.Dataset.from_dict(columns)
-        with clock():
-            arguments = library.SentenceTransformerTrainingArguments(
-                output_dir=str(folder / f"{os.getpid()}"),
-                max_steps=recipe.steps,
-                per_device_train_batch_size=recipe.batch_size,
-                learning_rate=recipe.learning_rate,
-                warmup_steps=recipe.warmup_steps,
-                lr_scheduler_type=recipe.schedule,
-                weight_decay=recipe.weight_decay,
-                seed=recipe.seed,
-                save_strategy="steps",
-                save_steps=recipe.checkpoint_every,
-                save_total_limit=2,
-                logging_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                dataloader_pin_memory=False,
-            )
-            loss = recipe.training_loss(model)
-            trainer = Trainer(model=model, args=arguments, train_dataset=data, loss=loss)
-            trainer.remove_callback(PrinterCallback)
-            trainer.train()
-
-
 CASES = {
     "baselines": Case(
         "Untrained models of one layer encode and search the generated collection; the three "
@@ -232,17 +133,5 @@ CASES = {
         {"passages": 1_000_000, "queries": 200},
         environment=ONE_THREAD,
         repeats=1,
-    ),
-    "baselines_overhead": Case(
-        "Our training loop beside a bare script of sentence-transformers with the same recipe.",
-        write_material,
-        {
-            "msshift": train_with_ours,
-            "SentenceTransformerTrainer": partial(train_barely, card=False),
-            "the same with its model card": partial(train_barely, card=True),
-        },
-        {"steps": 200},
-        environment=ONE_THREAD,
-        repeats=5,
-    ),
+    )
 }

@@ -1,21 +1,13 @@
-"""Fill a page of the docs with what commands print and draw of the run sets in a folder.
+"""Fill a page of the docs with what commands print about the files in a folder.
 
-Usage: python scripts/fill_page.py WORK [PAGE] [--check]; PAGE is docs/experiments.md unless it is
-given. With --check nothing is written: it prints what differs, and exits with 1 if anything does. A
-mark of the page is a line with a command of msshift or of these scripts, and the text from it to
-the next end is what the command prints in Markdown:
+Usage: python scripts/fill_page.py WORK PAGE [--check]. With --check nothing is written: the script
+prints what differs, and exits with 1 if anything does. A mark of the page is a line with a command;
+the text from the mark to the next end is what the command prints in Markdown:
 
-    <!-- $ msshift evaluate WORK/runs --data WORK/msshift -->
+    <!-- $ msshift import WORK/data/ms-marco-shift --check -->
     <!-- end -->
 
-The digests of run files are left out: those of trained models repeat on no other machine.
-
-A picture of the page that is followed by the name of a file in WORK becomes a copy of that file:
-
-    ![alternative text](picture.svg) <!-- WORK/results/topics/report/figures/rel-loss.svg -->
-
-What is not in WORK is left out, and the page keeps what it has: its tables come from several
-experiments, each with a WORK of its own.
+A command that names a file which is not in WORK is not run, and the page keeps its text.
 """
 
 from __future__ import annotations
@@ -29,16 +21,12 @@ from pathlib import Path
 
 from msshift_bench.plumbing.files import write_atomically
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "experiments.md"
 BLOCK = re.compile(r"(<!-- \$ ([^\n]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 PLACE = re.compile(r"(?<![^=])WORK/(\S+)")
-DIGESTS = re.compile(r" sha256(?: [0-9a-f]{8})+;")
-"""The digests of run files in a note; they differ from one processor to another."""
-PICTURE = re.compile(r"\]\(([^)\s]+)\) <!-- WORK/(\S+) -->")
 
 
 def printed(command: str, work: Path) -> str | None:
-    """Return what a command prints in Markdown; `None` if a folder that it names is not there.
+    """Return what a command prints in Markdown; `None` if a file that it names does not exist.
 
     Raises:
         SystemExit: if the command fails.
@@ -52,11 +40,11 @@ def printed(command: str, work: Path) -> str | None:
     done = subprocess.run([*there, *in_markdown], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
-    return DIGESTS.sub("", done.stdout.replace(f"{work}/", "WORK/")).strip()
+    return done.stdout.replace(f"{work}/", "WORK/").strip()
 
 
 def filled(page: str, work: Path) -> tuple[str, int]:
-    """Return the page with the output of its commands, and how many there were."""
+    """Return the page with the output of its commands, and the number of commands that ran."""
     count = 0
 
     def fill(block: re.Match[str]) -> str:
@@ -70,37 +58,30 @@ def filled(page: str, work: Path) -> tuple[str, int]:
     return BLOCK.sub(fill, page), count
 
 
-def main(work: Path, page: Path = PAGE, *, check: bool = False) -> None:
+def main(work: Path, page: Path, *, check: bool = False) -> None:
     """Write the page, or compare it.
 
     Raises:
-        SystemExit: if the folder has nothing for the page, or if what it has is not what the page
-            shows, and that is to be checked.
+        SystemExit: if the folder has nothing for the page, or if `check` finds a difference.
     """
     before = page.read_text("utf-8")
     text, commands = filled(before, work)
-    pictures = [
-        (page.parent / name, work / source)
-        for name, source in PICTURE.findall(text)
-        if (work / source).exists()
-    ]
-    if not commands and not pictures:
+    if not commands:
         sys.exit(f"{page} names nothing that is in {work}")
     if check:
         shown = (one.splitlines() for one in (before, text))
         if differences := list(unified_diff(*shown, "printed", "found", lineterm="")):
             print("\n".join(differences))
-            sys.exit(f"{commands} commands; what they print is not what {page} shows")
+            sys.exit(f"{commands} commands; their output is not the text of {page}")
         print(f"{commands} commands print what {page} shows")
         return
-    for picture, source in pictures:
-        with write_atomically(picture) as file:
-            file.write(source.read_bytes())
     with write_atomically(page) as file:
         file.write(text.encode())
-    print(f"{page}: {commands} commands, {len(pictures)} pictures")
+    print(f"{page}: {commands} commands")
 
 
 if __name__ == "__main__":
-    folders = [Path(one) for one in sys.argv[1:] if one != "--check"]
-    main(*folders, check="--check" in sys.argv)
+    given = [Path(one) for one in sys.argv[1:] if one != "--check"]
+    if len(given) != 2:
+        sys.exit("usage: python scripts/fill_page.py WORK PAGE [--check]")
+    main(*given, check="--check" in sys.argv)

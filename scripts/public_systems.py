@@ -4,8 +4,9 @@ Usage: python -m scripts.public_systems [DATA] [--check]
 
 With DATA the figures are computed, and written to docs/public-systems.csv. The folder DATA has
 ``public-runs`` (rankings, and RR@10 of each query), ``ms-marco-shift`` (the release of 2022) and
-``msmarco-pool`` (texts and judgements of TREC DL). The blocks of docs/public-systems.md and the
+``msmarco-pool`` (texts and judgements of TREC DL). The tables of docs/public-systems.md and the
 figures of the entries ``ms-marco/public-...`` of the leaderboard are then made from that one file.
+The claims of the page are in docs/claims.toml; ``python -m scripts.findings`` writes them.
 With --check nothing is written: the command prints which files differ, and exits with 1 if any do.
 """
 
@@ -16,7 +17,7 @@ import csv
 import gzip
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msshift_bench.checked import Count, Name, read_rows
@@ -35,10 +36,10 @@ from msshift_bench.evaluation import (
     parse_measure,
 )
 from msshift_bench.leaderboard.entries import ReportedFigure
-from msshift_bench.output import P_VALUE, QUERIES, Head, csv_text, pivot, say_p, to_markdown
+from msshift_bench.output import P_VALUE, QUERIES, Head, csv_text, pivot, to_markdown
 from msshift_bench.runs import FOR_ALL, read_qrels
 from msshift_bench.shifts import get_shift
-from msshift_bench.stats import FIGURES, MEAN, Figure, Figures
+from msshift_bench.stats import FIGURES, Figure, Figures
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CSV, PAGE = (REPOSITORY / f"docs/public-systems.{end}" for end in ("csv", "md"))
@@ -154,30 +155,8 @@ def stored() -> list[PublicFigure]:
     return read_rows(CSV, PublicFigure, DataError, f"{CSV} holds no figures:")
 
 
-def points(row: Figure, sign: int = 1) -> str:
-    """Return a figure and its interval, in points: times 100."""
-    low, high = sorted(100.0 * sign * end for end in row.interval or (0.0, 0.0))
-    return f"{100 * sign * row.number:.1f} points [{low:z.1f}, {high:z.1f}]"
-
-
-def claims(figures: Figures) -> Iterator[str]:
-    """Yield a line for each lead: bold where its corrected test supports it, else exploratory."""
-    for row in figures.where(figure=("lead", "lead_difference")):
-        if row.group == MEAN or (row.figure == "lead_difference" and row.group != "short"):
-            continue
-        sign = 1 if row.number >= 0 else -1
-        name, reference = TITLES[row.system], TITLES[row.against]
-        text = f"{name} is {points(row, sign)} {'above' if sign > 0 else 'below'} {reference} on "
-        text += f"{row.group} queries"
-        if row.figure == "lead_difference":
-            text = f"{name}'s lead over {reference} is {points(row, sign)} "
-            text += f"{'smaller' if sign > 0 else 'larger'} on long queries than on short ones"
-        tested = f"{say_p(row.p or 0.0)}, {row.family}"
-        yield f"- **{text}** ({tested})." if row.mark else f"- Exploratory: {text} ({tested})."
-
-
 def block(figures: Figures) -> str:
-    """Return the claims of one test set, and the table with the figures that they rest on."""
+    """Return the table of one test set, with its families of tests."""
     (measure,) = map(parse_measure, figures.names("measure"))
     rows = [Head(("queries", ""), {"figure": "score"}, QUERIES)]
     for system, of_system in ((name, figures.where(system=name)) for name in TITLES):
@@ -193,7 +172,7 @@ def block(figures: Figures) -> str:
         for row in figures
         if row.family
     )
-    return "\n".join([*claims(figures), "", to_markdown(table), f"p: {'; '.join(families)}.", ""])
+    return f"{to_markdown(table)}\np: {'; '.join(families)}.\n"
 
 
 def outputs(rows: Sequence[PublicFigure]) -> dict[Path, str]:

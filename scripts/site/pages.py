@@ -13,7 +13,6 @@ import shutil
 from pathlib import Path
 
 from scripts.site.reference import reference_pages
-from scripts.site.reproduce import reproduce_page
 
 OTHER_PAGES = {
     "README.md": "index.md",
@@ -69,7 +68,6 @@ def write_pages(repository: Path, folder: Path) -> None:
     for own in ("vendor", "static"):
         shutil.copytree(Path(__file__).parent / own, folder / "assets", dirs_exist_ok=True)
     (folder / "leaderboard-pages.md").write_text(LEADERBOARD, encoding="utf-8")
-    (folder / "reproduce.md").write_text(reproduce_page(docs / "experiments.md"), encoding="utf-8")
     for name, text in reference_pages().items():
         target = folder / "reference" / name
         target.parent.mkdir(exist_ok=True)

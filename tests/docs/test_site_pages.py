@@ -37,7 +37,7 @@ def test_the_navigation_has_every_page() -> None:
     written = {page.name for page in (REPOSITORY / "docs").glob("*.md")} | set(OTHER_PAGES.values())
     written |= {notebook_page(one) for one in (REPOSITORY / NOTEBOOKS).glob("*.ipynb")}
     made = {name for name in named if name.startswith("reference/")}
-    made |= {"leaderboard-pages.md", "reproduce.md"}
+    made.add("leaderboard-pages.md")
     assert set(named) == written | made
 
 
@@ -98,7 +98,6 @@ def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.M
     for name in set(OTHER_PAGES) - {"README.md"}:
         (tmp_path / name).write_text("words")
     monkeypatch.setattr(pages, "reference_pages", lambda: {"x.md": "made"})
-    (tmp_path / "docs/experiments.md").write_text("# Experiments\n")
     (tmp_path / NOTEBOOKS).mkdir()
     cells = '[{"cell_type": "markdown", "source": ["# N"]}, {"cell_type": "code", "source": ["1"]}]'
     (tmp_path / NOTEBOOKS / "n.ipynb").write_text(f'{{"cells": {cells}}}')
@@ -115,7 +114,6 @@ def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.M
         "# N\n\n[This page as a notebook](n.ipynb)\n\n```python\n1\n```\n"
     )
     assert (tmp_path / "out/n.ipynb").is_file()
-    assert (tmp_path / "out/reproduce.md").read_text().startswith("# Repeat every table")
     (tmp_path / "docs/b.md").write_text("[gone](gone.md)")
     with pytest.raises(FileNotFoundError, match=r"b\.md: no gone\.md"):
         write_pages(tmp_path, tmp_path / "out")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.leaderboard.entries import load_entries
-from scripts.fill_page import BLOCK, PAGE, main, printed
+from scripts.fill_page import main, printed
 from tests.conftest import REPOSITORY
 from tests.support.command_line import SCRIPT
 from tests.support.fabricated import write_runs
@@ -48,28 +48,21 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
 
 
 def test_a_page_is_filled_with_what_commands_print(tmp_path: Path) -> None:
-    note = "- splade: 2 run files, 1 seed; sha256 0a2b3c4d 1a2b3c4d; 0 missing queries"
-    (tmp_path / "table.md").write_text(f"| splade | Avg In |\n\n{note}\n")
+    (tmp_path / "table.md").write_text("| splade | Avg In |\n")
     there, elsewhere = (
-        f"<!-- $ cat WORK/{name}.md -->\nstale\n<!-- end -->\n" for name in ("table", "no-prior")
+        f"<!-- $ cat WORK/{name}.md -->\nstale\n<!-- end -->\n" for name in ("table", "other")
     )
     assert printed("echo typos=WORK/typo.tsv", tmp_path) is None
     assert printed("echo typos=WORK/table.md", tmp_path) == "typos=WORK/table.md"
     page = tmp_path / "page.md"
-    drawn = "![Losses](a.svg) <!-- WORK/losses.svg -->\n"
-    page.write_text(f"One.\n{there}{drawn}Two.\n{elsewhere}")
-    (tmp_path / "losses.svg").write_text("<svg/>")
+    page.write_text(f"One.\n{there}Two.\n{elsewhere}")
     main(tmp_path, page)
     first = page.read_text()
+    filled = there.replace("stale\n", "\n| splade | Avg In |\n\n")
+    assert first == f"One.\n{filled}Two.\n{elsewhere}"
     main(tmp_path, page, check=True)
-    shown = "- splade: 2 run files, 1 seed; 0 missing queries"
-    filled = there.replace("stale\n", f"\n| splade | Avg In |\n\n{shown}\n\n")
-    assert first == f"One.\n{filled}{drawn}Two.\n{elsewhere}"
-    assert (tmp_path / "a.svg").read_text() == "<svg/>"
-    main(tmp_path, page)
-    assert page.read_text() == first
     page.write_text(first.replace("| splade | Avg In |", "| splade | Avg Im |"))
-    with pytest.raises(SystemExit, match="not what"):
+    with pytest.raises(SystemExit, match="is not the text of"):
         main(tmp_path, page, check=True)
     assert "Avg Im" in page.read_text()
     (tmp_path / "empty").mkdir()
@@ -87,13 +80,6 @@ def test_commands_of_msshift_print_markdown(
     table = printed("msshift evaluate WORK/runs --data WORK/msshift", tmp_path)
     assert table is not None
     assert table.count("| splade | Avg In |") == table.count("- data: mini") == 1
-
-
-def test_the_commands_of_the_experiments_name_folders_below_work() -> None:
-    commands = [match[2] for match in BLOCK.finditer(PAGE.read_text("utf-8"))]
-    assert len(commands) >= 2
-    programs = ("msshift ", "python -m scripts.experiments.")
-    assert all(command.startswith(programs) and "WORK/" in command for command in commands)
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:

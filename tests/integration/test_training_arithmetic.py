@@ -5,7 +5,7 @@ import pytest
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.neural import Neural
-from scripts.experiments.arithmetic import EncoderShape, Work, work_of
+from scripts.arithmetic import EncoderShape, Work, work_of
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
