@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.leaderboard.entries import load_entries
+from msshift_bench.runs import sidecar_path
 from scripts.fill_page import main, printed
 from tests.conftest import REPOSITORY
 from tests.support.command_line import SCRIPT
 from tests.support.fabricated import write_runs
+from tests.support.tiny_recipes import write_recipes
 
 
 def own_entries(
@@ -45,6 +48,24 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
     assert (entry.folder / "scores.parquet").read_bytes() == scores
     assert entry.badge == "rescored"
     assert list(entry.scores) == ["topics", "wh-words", "length"]
+
+
+@pytest.mark.extended
+@pytest.mark.neural
+def test_a_system_of_the_slice_is_trained_on_topics_from_one_encoder(tmp_path: Path) -> None:
+    work, recipes = tmp_path / "work", write_recipes(tmp_path / "recipes")
+    for name in ("bi-encoder", "pretrain"):
+        (recipes / f"{name}-mini.toml").rename(recipes / f"{name}-pool.toml")
+    given = {"SYSTEMS": "bi-encoder", "ENTRIES": tmp_path / "entries", "MSSHIFT_RECIPES": recipes}
+    done = own_entries("msmarco-pool", work, "mini:300", **given)
+    # The board's test sets are those of the slice.
+    assert done.returncode == 1, done.stderr
+    assert "unknown-test-sets" in done.stdout + done.stderr
+    kept = work / "topics/runs/bi-encoder/topics"
+    runs = {path.relative_to(kept).as_posix() for path in kept.rglob("*.run.gz")}
+    assert runs == {f"seed-{seed}/C{group}.run.gz" for seed in range(3) for group in range(5)}
+    recorded = json.loads(sidecar_path(kept / "seed-0/C0.run.gz").read_text("utf-8"))
+    assert recorded["encoder"]["name"] == str(work / "encoders/pool")
 
 
 def test_a_page_is_filled_with_what_commands_print(tmp_path: Path) -> None:
