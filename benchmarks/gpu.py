@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.runner import Case, Clock, Sizes
-from benchmarks.training import COLLECTION, triples_of
 
+COLLECTION = "mini:2000"
 TOGETHER = 20_000
 TINY = {"layers": 1, "hidden": 16, "heads": 2, "inner": 32, "vocabulary": 300, "initial": 0.5}
 """A shape for trying this on a processor, where the full one takes days."""
@@ -70,6 +70,26 @@ def scores_of(system: Any, model: Any, queries: list[str], passages: list[str], 
     return np.stack(
         list(system.searcher()(batch_size=size).score(model, queries, passages, everything))
     )
+
+
+def triples_of(folder: Path, recipe: Any) -> Any:
+    """Return the triples of one held-out group of the generated collection."""
+    from msshift_bench import load_dataset
+    from msshift_bench.baselines import Run, open_system
+    from msshift_bench.baselines.training.training_data import make_training_data
+    from msshift_bench.data import open_collection
+    from msshift_bench.shifts import get_shift
+
+    rows = {"train": load_dataset(folder / "msshift", "length-short", split="train")}
+    run = Run(
+        name="a model",
+        system=open_system("bm25"),
+        shift=get_shift("length"),
+        collection=open_collection(COLLECTION),
+        work=folder,
+        rows=lambda split: rows.get(split, ()),
+    )
+    return make_training_data(run, recipe)
 
 
 def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str, str]:

@@ -69,8 +69,8 @@ def main(work: Path, page: Path, *, check: bool = False) -> None:
     if not commands:
         sys.exit(f"{page} names nothing that is in {work}")
     if check:
-        shown = (one.splitlines() for one in (before, text))
-        if differences := list(unified_diff(*shown, "printed", "found", lineterm="")):
+        lines = before.splitlines(), text.splitlines()
+        if differences := list(unified_diff(lines[0], lines[1], "printed", "found", lineterm="")):
             print("\n".join(differences))
             sys.exit(f"{commands} commands; their output is not the text of {page}")
         print(f"{commands} commands print what {page} shows")

@@ -172,7 +172,9 @@ def losses_on_mini() -> Table:
     means = losses("mini").figures.where(group=MEAN, slice="")
     cells = []
     for (shift, system), of_system in means.each("shift", "system"):
-        inside, out, loss = (of_system.first(figure=name) for name in ("avg_in", "out", "rel_loss"))
+        (inside,), (out,), (loss,) = (
+            of_system.where(figure=name) for name in ("avg_in", "out", "rel_loss")
+        )
         cells.append((shift, system, hundredfold(inside), hundredfold(out), *tested(loss)))
     header = ("shift", "system", "Avg In", "Out", "Rel Loss (%)", "95% interval", "p (holm)")
     return Table.plain("MRR@10 x 100, means over groups", header, cells, names=2)
