@@ -61,7 +61,7 @@ def test_a_system_of_the_slice_is_trained_on_topics_from_one_encoder(tmp_path: P
     # The board's test sets are those of the slice.
     assert done.returncode == 1, done.stderr
     assert "test-set-not-accepted" in done.stderr
-    kept = work / "topics/runs/bi-encoder/topics"
+    kept = work / "trained/runs/bi-encoder/topics"
     runs = {path.relative_to(kept).as_posix() for path in kept.rglob("*.run.gz")}
     assert runs == {f"seed-{seed}/C{group}.run.gz" for seed in range(3) for group in range(5)}
     recorded = json.loads(sidecar_path(kept / "seed-0/C0.run.gz").read_text("utf-8"))
