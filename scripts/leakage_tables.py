@@ -1,6 +1,6 @@
 """The tables of docs/leakage.md and docs/official-release.md on real queries, in Markdown.
 
-Usage: python -m scripts.leakage_tables test-sets|robust04|calibration DATA; DATA has four folders:
+Usage: python -m scripts.leakage_tables test-sets|calibration DATA; DATA has four folders:
 ``ms-marco-shift`` (the release of 2022), ``msmarco-pool`` (``queries.tsv`` and
 ``queries_sources.tsv``, query_id and sources), ``msmarco-query-texts`` (texts of further MS MARCO
 queries, one a line) and ``spire22-leakage`` (webis-de/SPIRE-22).
@@ -18,16 +18,14 @@ import numpy as np
 
 from msshift_bench import find_leakage
 from msshift_bench.dataset_builders.release import read_test_sets
-from msshift_bench.leakage import FoundLeakage, WordSpace
+from msshift_bench.leakage import WordSpace
 from msshift_bench.output import Table, to_markdown
 from msshift_bench.search import sorted_words
 from msshift_bench.similarity import unit_rows
 
 SOURCES = {"dev_small": "dev-small", "dl19": "DL 2019", "dl20": "DL 2020", "train_naga": "training"}
 JUDGED = ("annotations-01-b-and-c", "annotations-02-a", "annotations-03-b", "annotations-04-b")
-THRESHOLDS = (0.8, 0.86, 0.88, 0.9, 0.94)
-PUBLISHED = 367_013 + 10_000_000
-"""The queries of MS MARCO and ORCAS that the paper searched."""
+THRESHOLDS = (0.8, 0.9, 0.94)
 
 
 def known_queries(data: Path) -> tuple[dict[str, str], dict[str, set[str]]]:
@@ -95,27 +93,6 @@ def real_texts(data: Path) -> list[str]:
     return sorted(text for text in texts if text.strip())
 
 
-def robust04_rows(found: FoundLeakage) -> list[tuple[str, ...]]:
-    """Return the rows of the paper's Table 1 for the texts that are at hand."""
-    rows = []
-    exact = found.count("same-text", "same-normalised", "same-words")
-    for field, one in (*found.fields.items(), ("union", found.count())):
-        rows.append((field, str(one.topics), f"{one.queries:,}"))
-    rows.append(("of these in the same words", str(exact.topics), f"{exact.queries:,}"))
-    return rows
-
-
-def robust04(data: Path) -> str:
-    """Return Table 1 for Robust04's topics and the real queries at hand."""
-    texts = real_texts(data)
-    train = {str(place): text for place, text in enumerate(texts)}
-    topics = data / "spire22-leakage" / "topics.robust04.txt"
-    found = find_leakage(train, topics, separate_ids=True)
-    table = _markdown(("candidates", "T", "Q"), robust04_rows(found))
-    share = 100 * len(texts) / PUBLISHED
-    return f"{table}\n{len(texts):,} distinct texts: {share:.1f}% as many as the paper searched.\n"
-
-
 def calibration_rows(data: Path) -> list[tuple[str, ...]]:
     """Return what `terms` makes of the judged pairs, by threshold."""
     space = WordSpace(real_texts(data))
@@ -158,7 +135,6 @@ def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 TABLES: Mapping[str, Callable[[Path], str]] = {
     "test-sets": test_sets,
-    "robust04": robust04,
     "calibration": calibration,
 }
 

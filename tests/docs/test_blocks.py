@@ -42,7 +42,6 @@ PAGES = [
     pytest.param("docs/own-groups.md", (), {"msshift/README.md": "letters-a_to_m"}),
     pytest.param("docs/own-trainer.md", (), {"table.tex": "static & "}, marks=TRAINS),
     pytest.param("docs/python.md", (), {}, marks=LONG),
-    pytest.param("docs/search.md", (), {}),
     pytest.param("docs/troubleshooting.md", (), {}, marks=TRAINS),
     pytest.param("docs/variants.md", (), {"runs/bm25/length.run.json": '"bm25"'}),
 ]  # fmt: skip

@@ -16,8 +16,9 @@ from benchmarks.leakage_tiers import tables
 from msshift_bench.analysis import align_scores, analyse_published, find_links
 from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.baselines import open_system
+from msshift_bench.evaluation.checks import ALLOWANCES
 from msshift_bench.leakage import THRESHOLDS, TIERS
-from msshift_bench.runs import RUN_FORMATS
+from msshift_bench.runs import CODES, RUN_FORMATS, TIE_POLICIES
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
 from msshift_bench.stats import FIGURES, Figure, detectable_rel_loss
@@ -124,12 +125,21 @@ def figures_of_table_2() -> Iterator[Row]:
         yield f"`{system}`", *cells, f"{mean(row['rel_loss_pct'] for row in rows):.1f}%"
 
 
+def figures_of_the_bi_encoder() -> Iterator[Row]:
+    """Yield the bi-encoder's rows of the paper's Table 2."""
+    rows = [row for row in load_published("ms_shift_v2")["topics"] if row["system"] == "bi-encoder"]
+    yield "Avg In", *(f"{row['avg_in']}" for row in rows)
+    yield "Out", *(f"{row['out']}" for row in rows)
+    yield "Rel Loss", *(f"{row['rel_loss_pct']}%" for row in rows)
+
+
 TABLES: list[Any] = [
     pytest.param("analysis.md", links_of_the_paper, 5, marks=pytest.mark.extended),
     ("analysis.md", alignment_of_the_paper, 2),
     ("analysis.md", indicators, len(INDICATORS)),
     ("evaluate-runs.md", run_formats, len(RUN_FORMATS)),
     ("leakage.md", tiers, 4),
+    ("ms-shift.md", figures_of_the_bi_encoder, 3),
     ("statistics.md", detectable_losses, 1),
     ("table-2.md", costs_of_table_2, 4),
     ("table-2.md", figures_of_table_2, 4),
@@ -156,6 +166,15 @@ def test_every_tier_and_threshold_is_in_a_table() -> None:
     text = page("leakage.md")
     assert [tier for tier in TIERS if f"| `{tier}` |" not in text] == []
     assert f"| {THRESHOLDS['terms']:.2f} | 403 | 0.926 |" in text
+
+
+def test_the_page_of_figures_has_every_tie_policy_and_allowance() -> None:
+    text = page("what-is-measured.md")
+    assert [name for name in TIE_POLICIES if f"| `{name}`" not in text] == []
+    assert [name for name in ALLOWANCES if f"`--allow {name}`" not in text] == []
+    codes = re.findall(r"error `([\w-]+)`", text)
+    assert len(codes) == 9
+    assert [code for code in codes if code not in CODES] == []
 
 
 def test_every_column_and_every_figure_has_a_row() -> None:
