@@ -133,10 +133,7 @@ def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return to_markdown(Table.plain("", header, rows)).removeprefix("****").strip() + "\n"
 
 
-TABLES: Mapping[str, Callable[[Path], str]] = {
-    "test-sets": test_sets,
-    "calibration": calibration,
-}
+TABLES: Mapping[str, Callable[[Path], str]] = {"test-sets": test_sets, "calibration": calibration}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

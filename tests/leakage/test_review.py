@@ -196,14 +196,14 @@ MERGED = ("01-b-and-c", "02-a", "03-b", "04-b")
 PAGE = (REPOSITORY / "docs" / "leakage.md").read_text(encoding="utf-8")
 
 CORE_17 = (
-    "307 310 321 325 330 336 341 344 345 347 350 353 354 355 356 362 363 367 372 375 378 379 "
-    "389 393 394 397 399 400 404 408 414 416 419 422 423 426 427 433 435 436 439 442 443 445 "
-    "614 620 626 646 677 690"
-).split()
+    307, 310, 321, 325, 330, 336, 341, 344, 345, 347, 350, 353, 354, 355, 356, 362, 363, 367,
+    372, 375, 378, 379, 389, 393, 394, 397, 399, 400, 404, 408, 414, 416, 419, 422, 423, 426,
+    427, 433, 435, 436, 439, 442, 443, 445, 614, 620, 626, 646, 677, 690,
+)  # fmt: skip
 CORE_18 = (
-    "321 336 341 347 350 362 363 367 375 378 393 397 400 408 414 422 426 427 433 439 442 445 "
-    "626 646 690"
-).split()
+    321, 336, 341, 347, 350, 362, 363, 367, 375, 378, 393, 397, 400, 408, 414, 422, 426, 427,
+    433, 439, 442, 445, 626, 646, 690,
+)  # fmt: skip
 """The topics of Robust04 that the two Common Core tracks took."""
 
 
@@ -222,8 +222,8 @@ def test_what_the_annotators_of_the_paper_say(
     annotations = read_annotations([folder / f"annotations-{name}.jsonl" for name in MERGED])
     subsets = {
         "robust04": [str(topic) for topic in (*range(301, 451), *range(601, 701))],
-        "core17": CORE_17,
-        "core18": [*CORE_18, *map(str, range(801, 826))],
+        "core17": [*map(str, CORE_17)],
+        "core18": [*map(str, (*CORE_18, *range(801, 826)))],
     }
     review = review_leakage(annotations, subsets=subsets)
     labels = {pair: label for pair, label in annotations.labels(LEAKS).items() if label}
