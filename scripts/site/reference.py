@@ -15,6 +15,7 @@ from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
 from scripts.command_tree import leaves
 from scripts.site.messages import messages_page
+from scripts.site.recipe_keys import key_tables
 
 COLUMNS = "100"
 
@@ -82,8 +83,9 @@ def _indicators() -> Iterator[str]:
 
 def _recipes() -> Iterator[str]:
     yield (
-        "# Recipes\n\nEvery recipe that comes with the package; "
-        "[Train a baseline](../baselines.md) says what each key means.\n"
+        "# Recipes\n\nWhat does each key of a recipe mean, and which recipes does the package have? "
+        "[Train the baselines](../baselines.md) shows how they are used.\n\n## Keys\n"
     )
+    yield from key_tables()
     for name, file in recipe_files().items():
         yield f"## {name}\n\n```toml\n{file.text.strip()}\n```\n"

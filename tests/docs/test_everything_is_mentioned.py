@@ -1,4 +1,4 @@
-"""Every public name, option, key, system and code is on a written page.
+"""Every public name, option, system and code is on a written page.
 
 The generated reference does not count: it has every name, but no reader learns when to use it.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
 
 import pytest
 
 import msshift_bench
 from msshift_bench import baselines, errors
-from msshift_bench.baselines.pretraining_tasks import PretrainingRecipe
-from msshift_bench.baselines.systems.finding import neural_systems, our_systems
+from msshift_bench.baselines.systems.finding import our_systems
 from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model
 from msshift_bench.cli.failures import DEBUG
@@ -41,18 +39,6 @@ def options() -> Iterable[str]:
     }
 
 
-def recipe_keys() -> set[str]:
-    """Return every key of a recipe, with the keys of its tables."""
-    found: set[str] = set()
-    kinds: list[Any] = [PretrainingRecipe, *neural_systems().values()]
-    while kinds:
-        for name, field in kinds.pop().model_fields.items():
-            found.add(name)
-            parts = (field.annotation, *get_args(field.annotation))
-            kinds += [part for part in parts if hasattr(part, "model_fields")]
-    return found
-
-
 NAMES: Mapping[str, Iterable[str]] = {
     "public name": set(msshift_bench.__all__) - {"__version__"},
     "name of baselines": baselines.__all__,
@@ -67,7 +53,6 @@ NAMES: Mapping[str, Iterable[str]] = {
         for system in (*our_systems(), "pretrain")
         if name.startswith(f"{system}-")
     },
-    "key of a recipe": recipe_keys(),
     "key of msshift.toml": list(settings_model().model_fields),
     "environment variable": [*VARIABLES.values(), CONFIG_VARIABLE, DEBUG],
     "shift": SHIFTS,
