@@ -23,6 +23,9 @@ from msshift_bench.output import Table, to_markdown
 from msshift_bench.search import sorted_words
 from msshift_bench.similarity import unit_rows
 
+COMPARED = ("dev-small", "training")
+"""The sets that each official test set is compared with, next to itself."""
+
 SOURCES = {"dev_small": "dev-small", "dl19": "DL 2019", "dl20": "DL 2020", "train_naga": "training"}
 JUDGED = ("annotations-01-b-and-c", "annotations-02-a", "annotations-03-b", "annotations-04-b")
 THRESHOLDS = (0.8, 0.9, 0.94)
@@ -55,13 +58,13 @@ def _rows(path: Path) -> Iterable[tuple[str, str]]:
 def near_queries(
     texts: Mapping[str, str], sets: Mapping[str, set[str]], wanted: Iterable[str]
 ) -> list[tuple[str, ...]]:
-    """Return a row per test set: how many of its queries have another query in each other set."""
+    """Return a row per test set: how many of its queries have another query in it and in others."""
     tests = {query_id: texts[query_id] for name in wanted for query_id in sets[name]}
     found = find_leakage(texts, tests)
     near: dict[str, set[str]] = defaultdict(set)
     spelled: dict[str, set[str]] = defaultdict(set)
     for pair in found.pairs:
-        # A query that is in both sets is no near-duplicate; the tables above count those.
+        # A query that is in both sets is not a near-duplicate of itself.
         if pair.test_id != pair.train_id:
             near[pair.test_id].add(pair.train_id)
             if pair.tier != "near-duplicate":
@@ -70,7 +73,7 @@ def near_queries(
     for name in wanted:
         mine = sets[name]
         cells = [name, f"{len(mine):,}"]
-        for others in sets.values():
+        for others in (mine, *(sets[one] for one in COMPARED)):
             counts = (sum(bool(of[one] & others) for one in mine) for of in (spelled, near))
             cells.append(" / ".join(map(str, counts)))
         rows.append(tuple(cells))
@@ -81,7 +84,7 @@ def test_sets(data: Path) -> str:
     """Return the table of the official test sets."""
     texts, sets = known_queries(data)
     wanted = [name for name in sets if name not in SOURCES.values()]
-    header = ("test set", "queries", *(f"{name} ({len(ids):,})" for name, ids in sets.items()))
+    header = ("test set", "queries", "in itself", *(f"in {name}" for name in COMPARED))
     return _markdown(header, near_queries(texts, sets, wanted))
 
 
