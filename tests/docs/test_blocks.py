@@ -42,6 +42,7 @@ PAGES = [
     pytest.param("docs/own-groups.md", (), {"msshift/README.md": "letters-a_to_m"}),
     pytest.param("docs/own-trainer.md", (), {"table.tex": "static & "}, marks=TRAINS),
     pytest.param("docs/python.md", (), {}, marks=LONG),
+    pytest.param("docs/report.md", (), {"report/report.html": "bm25"}, marks=LONG),
     pytest.param("docs/troubleshooting.md", (), {}, marks=TRAINS),
     pytest.param("docs/variants.md", (), {"runs/bm25/length.run.json": '"bm25"'}),
 ]  # fmt: skip

@@ -137,7 +137,7 @@ TABLES: list[Any] = [
     pytest.param("analysis.md", links_of_the_paper, 5, marks=pytest.mark.extended),
     ("analysis.md", alignment_of_the_paper, 2),
     ("analysis.md", indicators, len(INDICATORS)),
-    ("evaluate-runs.md", run_formats, len(RUN_FORMATS)),
+    ("file-formats.md", run_formats, len(RUN_FORMATS)),
     ("leakage.md", tiers, 4),
     ("ms-shift.md", figures_of_the_bi_encoder, 3),
     ("statistics.md", detectable_losses, 1),
@@ -179,7 +179,7 @@ def test_the_page_of_figures_has_every_tie_policy_and_allowance() -> None:
 
 
 def test_every_column_and_every_figure_has_a_row() -> None:
-    _, _, section = page("evaluate-runs.md").partition("## The figures as data")
+    section = page("file-formats.md").partition("## Figures\n")[2].partition("\n## ")[0]
     columns, figures = (
         re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)))
         for text in section.partition("\n| figure |")[::2]

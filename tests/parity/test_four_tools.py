@@ -186,12 +186,13 @@ Columns = Sequence[tuple[str, str, str]]
 """Of each column: the name of the qrels, of the run, and the measure; "" if the rows name it."""
 
 TABLES: dict[str, Columns] = {
-    "Five measures": [("demo", "demo", measure) for measure in MEASURES],
-    "Missing queries": [("demo", "demo", cell) for cell in ("RR", "RR@10", "queries")],
+    "Five measures": [("demo", "demo", cell) for cell in (*MEASURES, "queries")],
     "Duplicate documents": [("one", "duplicate", "RR"), ("one", "duplicate", "RR@10")],
     "NaN scores": [("one", "nan", ""), ("one", "swapped", "")],
-    "Ranks": [("demo", "demo", "RR@10"), ("demo", "zero", "RR@10")],
-    "Judged, and not relevant": [("demo", "demo", "RR@10"), ("positive", "demo", "RR@10")],
+    "Ranks and labels": [
+        (qrels, run, "RR@10")
+        for qrels, run in (("demo", "demo"), ("demo", "zero"), ("positive", "demo"))
+    ],
 }
 
 WITH_RANX = pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_a_table_is_what_the_tools_give(section: str, with_ranx: bool) -> None:
     assert len(header) == 1 + len(TABLES[section])
     if section == "Five measures":
         assert [row[0] for row in rows] == list(TOOLS)
-        assert header[1:] == list(MEASURES)
+        assert header[1:] == [*MEASURES, "queries"]
     for name, *cells in rows:
         tool, _, measure = name.rpartition(", ") if name not in TOOLS else (name, "", "")
         if tool.startswith("ranx") == with_ranx:
