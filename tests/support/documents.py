@@ -24,7 +24,8 @@ def run_blocks(
 ) -> list[list[str]]:
     """Run every console and Python block of a page, in its order, and expect each to succeed.
 
-    A block of text right behind one of Python is what it prints.
+    A block of text right behind one of Python is what it prints. Right behind one of commands, it
+    has lines that they print; a line of three dots stands for others.
 
     Args:
         page: the page's text.
@@ -47,9 +48,10 @@ def run_blocks(
     blocks = re.findall(r"```(console|python)\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
     for kind, block, printed in blocks:
         commands = [[sys.executable, "-c", block]]
+        lines: list[str] = []
         if kind == "console":
-            lines = [line.removeprefix("$ ") for line in block.splitlines()]
-            commands = [shlex.split(line, comments=True) for line in lines]
+            typed = [line.removeprefix("$ ") for line in block.splitlines()]
+            commands = [shlex.split(line, comments=True) for line in typed]
         for command in commands:
             if command[0] in skipping:
                 continue
@@ -76,6 +78,10 @@ def run_blocks(
             if target is not None:
                 (folder / target).write_text(done.stdout)
             ran.append(command)
+            lines += done.stdout.splitlines()
+        if kind == "console":
+            absent = [line for line in printed.splitlines() if line not in (*lines, "...")]
+            assert absent == [], "\n".join(lines)
     return ran
 
 
