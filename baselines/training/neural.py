@@ -68,10 +68,9 @@ class Neural(Recipe, System):
     Attributes:
         module_name: the name of its own first module in a saved model; "" if that is a transformer.
         search: how the model searches the passages.
-        triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
-            are mined as the recipe says; ``auto``, the released ones if there are any and the
-            recipe's negatives are BM25's, as theirs are, or are mined after a warm-up with BM25's,
-            or else mined ones. It is in no digest: the sidecar holds what it came to.
+        triples: the triples to train on: ``released`` (the data set's), ``mine`` (with the negatives
+            that the recipe defines), or ``auto``: the data set's, if it has some and the recipe's
+            negatives are ``bm25`` or ``mined``. It is in no digest; the sidecar has the choice.
     """
 
     per_group = True

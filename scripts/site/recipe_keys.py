@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from msshift_bench.baselines.pretraining_tasks import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.rerankers.reranker import Reranker
@@ -18,6 +18,7 @@ from msshift_bench.baselines.systems.recipe import (
     SearchSettings,
     TrainingSettings,
 )
+from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.encoders import ModelSettings
 
 __all__ = ["is_table", "key_tables", "meanings"]
@@ -32,7 +33,7 @@ def key_tables() -> Iterator[str]:
         rows = [
             f"| `{name}` | {meaning} |"
             for name, meaning in meanings(kind).items()
-            if not is_table(get_type_hints(kind)[name])
+            if name in kind.model_fields and not is_table(kind.model_fields[name].annotation)
         ]
         if rows and kind not in shown:
             shown.add(kind)
@@ -58,11 +59,12 @@ def is_table(annotation: Any) -> bool:
     return any(hasattr(part, "model_fields") for part in (annotation, *get_args(annotation)))
 
 
-def _classes() -> Mapping[str, type]:
+def _classes() -> Mapping[str, Any]:
     systems = neural_systems()
     return {
         "Every training": TrainingSettings,
         "Every system": Recipe,
+        "Every system with a trained model": Neural,
         "`[search]`": SearchSettings,
         "`[validation]`": EarlyStopping,
         "`[random]`": RandomEncoder,
