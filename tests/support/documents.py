@@ -78,7 +78,7 @@ def run_blocks(
             if target is not None:
                 (folder / target).write_text(done.stdout)
             ran.append(command)
-            lines += done.stdout.splitlines()
+            lines += [line.rstrip() for line in done.stdout.splitlines()]
         if kind == "console":
             absent = [line for line in printed.splitlines() if line not in (*lines, "...")]
             assert absent == [], "\n".join(lines)
