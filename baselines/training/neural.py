@@ -68,9 +68,9 @@ class Neural(Recipe, System):
     Attributes:
         module_name: the name of its own first module in a saved model; "" if that is a transformer.
         search: how the model searches the passages.
-        triples: the triples to train on: ``released`` (the data set's), ``mine`` (with the negatives
-            that the recipe defines), or ``auto``: the data set's, if it has some and the recipe's
-            negatives are ``bm25`` or ``mined``. It is in no digest; the sidecar has the choice.
+        triples: the triples to train on: ``released`` (the data set's), ``mine`` (with negatives
+            as the recipe defines them), or ``auto``: the data set's, if it has some and the
+            recipe's negatives are ``bm25`` or ``mined``. The choice is in the sidecar only.
     """
 
     per_group = True

@@ -83,7 +83,7 @@ def _indicators() -> Iterator[str]:
 
 def _recipes() -> Iterator[str]:
     yield (
-        "# Recipes\n\nWhat does each key of a recipe mean, and which recipes does the package have? "
+        "# Recipes\n\nWhat does each key of a recipe mean, and which recipes are there? "
         "[Train the baselines](../baselines.md) shows how they are used.\n\n## Keys\n"
     )
     yield from key_tables()
