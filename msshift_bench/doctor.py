@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from msshift_bench._version import __version__
 from msshift_bench.data import HOME_VARIABLE, installed_folder, verify_dataset
-from msshift_bench.errors import DataError, MsShiftError
+from msshift_bench.errors import DataError, MsShiftError, install_fix
 from msshift_bench.plumbing import cache_root, is_held, is_unfinished, remove_folder
 from msshift_bench.shifts import DATASET_NAME, several
 
@@ -97,19 +97,19 @@ def _installation() -> Iterator[Diagnosis]:
         installed = distribution(_PACKAGE)
     except PackageNotFoundError:
         text = "the package is imported from a folder and not installed; its extras are unknown"
-        yield Diagnosis("package", "warning", text, f"pip install {_PACKAGE}")
+        yield Diagnosis("package", "warning", text, install_fix())
         return
     requirements = [Requirement(line) for line in installed.requires or ()]
     absent, wrong = _lacking(requirements, "")
     if absent or wrong:
         text = f"missing or of a wrong version: {', '.join(absent + wrong)}"
-        yield Diagnosis("requirements", "missing", text, f"pip install -U {_PACKAGE}")
+        yield Diagnosis("requirements", "missing", text, install_fix())
     else:
         yield Diagnosis("requirements", "ok", "all required packages are there")
     extras = installed.metadata.get_all("Provides-Extra") or []
     for extra in sorted(set(extras) - set(_NOT_FOR_USERS)):
         absent, wrong = _lacking(requirements, extra)
-        cure = f"pip install -U '{_PACKAGE}[{extra}]'"
+        cure = install_fix(extra)
         if wrong:
             yield Diagnosis("extra", "warning", f"{extra}: {', '.join(wrong)}", cure)
         elif absent:

@@ -49,6 +49,7 @@ __all__ = [
     "are_warnings",
     "check_installed",
     "check_name",
+    "install_fix",
     "name_of",
     "raise_any",
     "require",
@@ -289,7 +290,17 @@ class MissingExtraError(MissingError):
         self.extra = extra
         names = " and ".join(f"'{name}'" for name in extra.split(","))
         needed = f"the extras {names}" if "," in extra else f"the {names} extra"
-        super().__init__(f"{what} needs {needed}: pip install 'msshift-bench[{extra}]'")
+        super().__init__(f"{what} needs {needed}; {install_fix(extra)}")
+
+
+def install_fix(extras: str = "") -> str:
+    """Return the fix that installs this package; until it is published, this works in a clone only.
+
+    Args:
+        extras: the extras, e.g. ``"bm25,neural"``; "" for the core.
+    """
+    command = f"pip install -e '.[{extras}]'" if extras else "pip install -e ."
+    return f"in a clone of msshift-bench, run: {command}"
 
 
 def require(module: str, extra: str, what: str = "this") -> ModuleType:

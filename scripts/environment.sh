@@ -18,7 +18,7 @@ digest='import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdi
 wanted="$(cat pyproject.toml constraints.txt | "$python" -c "$digest")"
 stamp="$venv/.msshift-$extras"
 if [[ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]]; then
-    echo "installing msshift-bench[$extras] into $venv (a few minutes the first time)" >&2
+    echo "installing the extras $extras into $venv (a few minutes the first time)" >&2
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         -c constraints.txt -e ".[$extras]"
     echo "$wanted" >"$stamp"

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from msshift_bench import doctor
 from msshift_bench.cli import app
 from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
+from msshift_bench.errors import install_fix
 from msshift_bench.plumbing import hold_folder
 from tests.conftest import Build, Command
 
@@ -39,17 +40,17 @@ def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     package, core, none, old, some = doctor._installation()
     assert (package.state, core.state, some.state) == ("ok", "ok", "ok")
     assert (none.state, none.text) == ("note", "none: not installed (no-such-package)")
-    assert none.cure == "pip install -U 'msshift-bench[none]'"
+    assert none.cure == install_fix("none")
     assert (old.state, "(>=9999 is needed)" in old.text) == ("warning", True)
     assert some.text == "some: installed"
     needs[0] = "numpy>=9999"
     core = list(doctor._installation())[1]
-    assert (core.state, core.cure) == ("missing", "pip install -U msshift-bench")
+    assert (core.state, core.cure) == ("missing", install_fix())
     monkeypatch.setattr(doctor, "distribution", lambda _: distribution("no-such-package"))
     package, unknown = doctor._installation()
     assert (package.state, unknown.state) == ("ok", "warning")
     assert "not installed; its extras are unknown" in unknown.text
-    assert unknown.cure == "pip install msshift-bench"
+    assert unknown.cure == install_fix()
 
 
 def gpus(monkeypatch: pytest.MonkeyPatch, *names: str, cuda: str | None) -> list[Diagnosis]:

@@ -87,5 +87,6 @@ def test_missing_extra_is_one_sentence(need: Callable[[str, str, str], object]) 
     with pytest.raises(MissingExtraError) as caught:
         need("no_such_module_at_all", "neural", "the bi-encoder")
     assert str(caught.value) == (
-        "the bi-encoder needs the 'neural' extra: pip install 'msshift-bench[neural]'"
+        "the bi-encoder needs the 'neural' extra; "
+        "in a clone of msshift-bench, run: pip install -e '.[neural]'"
     )

@@ -93,7 +93,7 @@ def test_the_readme_has_links_that_work_on_a_page_of_the_package() -> None:
     [
         (0, "", "", ""),
         (3, "error: no file", "", "exit code 3"),
-        (3, "error: it needs the 'x' extra: pip install 'msshift-bench[x]'", "x", ""),
+        (3, "error: it needs the 'x' extra; run: pip install -e '.[x]'", "x", ""),
         (0, "", "x", "exit code 0 without"),
         (3, "error: no module named x", "x", "no line that installs"),
         (1, "Traceback (most recent call last)", "", "Traceback"),

@@ -208,7 +208,7 @@ def _complaint(done: subprocess.CompletedProcess[str], missing: str) -> str:
     if done.returncode != _REFUSED:
         return f"exit code {done.returncode} without the extra {missing!r}: {said}"
     last = said.splitlines()[-1]
-    is_cure = last.startswith("error: ") and "pip install 'msshift-bench[" in last
+    is_cure = last.startswith("error: ") and "pip install -e '.[" in last
     return "" if is_cure else f"no line that installs the extra {missing!r}: {said}"
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from scripts.site.reference import reference_pages
 
 OTHER_PAGES = {
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
@@ -24,8 +23,10 @@ OTHER_PAGES = {
 
 LEADERBOARD = """# Leaderboard
 
-[The leaderboard](leaderboard/index.html) is a folder of static pages. `msshift leaderboard build`
-makes it from the accepted entries; [Submit](leaderboard.md) says how to become one of them.
+[Open the leaderboard](leaderboard/index.html). `msshift leaderboard build` makes its static pages from
+the accepted entries; [Submit](leaderboard.md) adds yours.
+
+[![A board: systems by Out, with their losses on each topic](leaderboard-table.png)](leaderboard/index.html)
 """
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)#\s:]+)(#[^)\s]*)?\)")

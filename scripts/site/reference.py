@@ -1,8 +1,10 @@
-"""The reference pages, from the code: commands, names, shifts, indicators, recipes, messages."""
+"""The reference pages, from the code: commands, names, shifts, indicators, recipes, rooms."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import typer
 from typer.testing import CliRunner
@@ -29,6 +31,7 @@ def reference_pages() -> Mapping[str, str]:
         "indicators.md": "\n".join(_indicators()),
         "recipes.md": "\n".join(_recipes()),
         "messages.md": messages_page(),
+        "rooms.md": "\n".join(_rooms()),
     }
 
 
@@ -89,3 +92,18 @@ def _recipes() -> Iterator[str]:
     yield from key_tables()
     for name, file in recipe_files().items():
         yield f"## {name}\n\n```toml\n{file.text.strip()}\n```\n"
+
+
+def _rooms() -> Iterator[str]:
+    yield (
+        "# Rooms\n\nThe purpose of each room of the package, from its docstring; "
+        "[Architecture](../architecture.md) has their order.\n"
+    )
+    package = Path(msshift_bench.__file__).parent
+    rooms = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+    rows = []
+    for path in sorted([*rooms, *package.glob("*/__init__.py")]):
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        purpose, _, _ = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")
+        rows.append((f"`{name}`", purpose))
+    yield to_markdown(Table.plain("Rooms", ("room", "purpose"), rows, names=2)) + "\n"

@@ -21,10 +21,9 @@ LONG = [pytest.mark.extended]
 
 PAGES = [
     # Another test runs the demo.
-    pytest.param(
-        "README.md", ("scripts/demo", "scripts/test", "pip"), {},
-        marks=TRAINS,
-    ),
+    pytest.param("README.md", ("scripts/demo", "scripts/test", "pip"), {}),
+    pytest.param("docs/index.md", (), {}),
+    pytest.param("docs/start.md", (), {}),
     pytest.param("docs/analysis.md", (), {}, marks=LONG),
     pytest.param("docs/baselines.md", (), {}, marks=TRAINS),
     pytest.param("docs/data.md", (), {}, marks=LONG),

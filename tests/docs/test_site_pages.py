@@ -53,7 +53,8 @@ def test_every_link_and_every_anchor_has_a_target(tmp_path: Path) -> None:
     assert any(path.match("github/workflows/leaderboard-gate.yml.txt") for path in copies)
     # The site's builder omits what is hidden.
     assert not [path for path in copies if any(part[0] == "." for part in path.parts)]
-    for page in (*OTHER_PAGES, *(f"docs/{path.name}" for path in REPOSITORY.glob("docs/*.md"))):
+    of_docs = (f"docs/{path.name}" for path in REPOSITORY.glob("docs/*.md"))
+    for page in ("README.md", *OTHER_PAGES, *of_docs):
         text = re.sub(r"(?ms)^```.*?^```$", "", (REPOSITORY / page).read_text("utf-8"))
         for place, anchor in re.findall(r"\]\(([^():]*)#([^)]+)\)", text):
             target = os.path.normpath(Path(page).parent / place) if place else page
@@ -88,26 +89,25 @@ def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "code").mkdir()
     (tmp_path / "code/file.toml").write_text("a = 1")
     (tmp_path / "docs/a.md").write_text(
-        "[home](../README.md#use) [b](b.md) ![p](p.svg) [`f`](../code/file.toml) [c](../code)\n"
+        "[home](../SECURITY.md#use) [b](b.md) ![p](p.svg) [`f`](../code/file.toml) [c](../code)\n"
         "[n](notebooks/n.ipynb)\n"
         "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
     )
     (tmp_path / "docs/b.md").write_text("words")
     (tmp_path / "docs/p.svg").write_text("<svg/>")
-    (tmp_path / "README.md").write_text("[a](docs/a.md#top)")
-    for name in set(OTHER_PAGES) - {"README.md"}:
-        (tmp_path / name).write_text("words")
+    for name in OTHER_PAGES:
+        (tmp_path / name).write_text("[a](docs/a.md#top)")
     monkeypatch.setattr(pages, "reference_pages", lambda: {"x.md": "made"})
     (tmp_path / NOTEBOOKS).mkdir()
     cells = '[{"cell_type": "markdown", "source": ["# N"]}, {"cell_type": "code", "source": ["1"]}]'
     (tmp_path / NOTEBOOKS / "n.ipynb").write_text(f'{{"cells": {cells}}}')
     write_pages(tmp_path, tmp_path / "out")
     assert (tmp_path / "out/a.md").read_text() == (
-        "[home](index.md#use) [b](b.md) ![p](p.svg) [`f`](source/code/file.toml.txt) c\n"
+        "[home](security.md#use) [b](b.md) ![p](p.svg) [`f`](source/code/file.toml.txt) c\n"
         "[n](notebook-n.md)\n"
         "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
     )
-    assert (tmp_path / "out/index.md").read_text() == "[a](a.md#top)"
+    assert (tmp_path / "out/changelog.md").read_text() == "[a](a.md#top)"
     assert (tmp_path / "out/source/code/file.toml.txt").read_text() == "a = 1"
     assert (tmp_path / "out/reference/x.md").read_text() == "made"
     assert (tmp_path / "out/notebook-n.md").read_text() == (

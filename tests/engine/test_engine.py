@@ -174,7 +174,7 @@ def test_an_unknown_bucket_is_refused(s3: str) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
     with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
         kept(Engine("127.0.0.1:9"), tmp_path)
     assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
@@ -186,7 +186,7 @@ def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
 def test_ray_starts_two_clusters_in_turn_for_the_address_local(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
     monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes a token that later clusters require.
     for _ in range(2):
         with using_engine(Engine("local")):

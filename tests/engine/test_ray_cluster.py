@@ -30,7 +30,7 @@ from tests.support.tiny_recipes import tiny_recipe
 pytestmark = [pytest.mark.cluster, pytest.mark.extended, pytest.mark.neural]
 pytestmark += [pytest.mark.filterwarnings("default")]
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
 
 SIZE = 300
 

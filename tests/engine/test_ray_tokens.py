@@ -14,7 +14,7 @@ from tests.support.ray_cluster import RayCluster, ray_cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.extended]
 pytestmark += [pytest.mark.filterwarnings("default")]
 
-pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
 
 TOKEN = "0123456789abcdef" * 4
 

@@ -12,7 +12,7 @@ from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.backbones import load_config
 from msshift_bench.baselines.training.trainer import check_machine
 from msshift_bench.cli.begin import demo
-from msshift_bench.errors import HubError, MissingError, NotFoundError
+from msshift_bench.errors import HubError, MissingError, NotFoundError, install_fix
 from tests.support.command_line import run_msshift, run_python, run_script
 from tests.support.making import make_runs
 
@@ -70,7 +70,7 @@ def test_a_missing_library(
     monkeypatch.setitem(sys.modules, module, None)
     done = run_msshift(command.replace("DATA", str(data)).split(), tmp_path, OFFLINE)
     last = done.stderr.splitlines()[-1]
-    sentence = f"error: {what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'"
+    sentence = f"error: {what} needs the '{extra}' extra; {install_fix(extra)}"
     assert (done.returncode, last) == (3, sentence)
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -94,7 +94,7 @@ def test_a_library_that_is_missing_from_the_start(
     arguments = [module, *command.replace("DATA", str(data)).split()]
     done = run_python(HIDDEN, tmp_path, OFFLINE, arguments)
     assert done.returncode == 3
-    assert done.stderr.endswith(f"pip install 'msshift-bench[{extra}]'\n")
+    assert done.stderr.endswith(f"{install_fix(extra)}\n")
 
 
 def test_the_demo_names_all_extras_that_are_missing(
@@ -105,7 +105,7 @@ def test_the_demo_names_all_extras_that_are_missing(
     with pytest.raises(MissingError) as caught:
         demo(tmp_path / "demo")
     assert str(caught.value) == (
-        "the demo needs the extras 'bm25' and 'neural': pip install 'msshift-bench[bm25,neural]'"
+        f"the demo needs the extras 'bm25' and 'neural'; {install_fix('bm25,neural')}"
     )
     assert not (tmp_path / "demo").exists()
 

@@ -45,7 +45,7 @@ def test_without_pandas_an_error_names_the_extra(
 ) -> None:
     result = score_runs([runs / "bm25" / "length.run.gz"], "length-short", data=data)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    wanted = r"a data frame needs the 'pandas' extra: pip install 'msshift-bench\[pandas\]'"
+    wanted = r"a data frame needs the 'pandas' extra; .*: pip install -e '\.\[pandas\]'"
     with pytest.raises(MissingExtraError, match=wanted) as caught:
         result.to_pandas()
     assert caught.value.exit_code == 3
