@@ -10,6 +10,7 @@ from pathlib import Path
 from msshift_bench.leaderboard import build_site
 from msshift_bench.plumbing import replace_folder
 from scripts.site.pages import relative_links, write_pages
+from scripts.site.search_words import add_search_words
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -35,6 +36,7 @@ def make_site(out: Path, work: Path) -> None:
     subprocess.run(command, cwd=work, check=True)
     page = work / "site" / "404.html"
     page.write_text(relative_links(page.read_text("utf-8")), "utf-8")
+    add_search_words(work / "site")
     build_site(work / "site" / "leaderboard", docs="../index.html")
     with replace_folder(out) as partial:
         shutil.copytree(work / "site", partial, dirs_exist_ok=True)

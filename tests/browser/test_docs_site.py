@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from msshift_bench import __all__ as public_names
 from scripts.site.__main__ import make_site
-from tests.browser.pages import assert_accessible, fits
+from scripts.site.search_words import SEARCH_WORDS
+from tests.browser.pages import WIDTHS, assert_accessible, fits
 from tests.support.commands import COMMANDS
 
 pytestmark = pytest.mark.browser
@@ -55,8 +58,49 @@ def test_a_command_is_copied_without_its_prompt(open_page: Any, made_site: Path)
     assert page.evaluate(copied) == "msshift build length --collection mini:500"
 
 
-def test_axe_finds_nothing_in_code_and_tables(open_page: Any, made_site: Path) -> None:
-    check_access(open_page(made_site / "evaluate-runs.html"))
+KINDS = (
+    "index.html", "start.html", "evaluate-runs.html", "reference/shifts.html", "architecture.html"
+)  # fmt: skip
+"""A page of each kind: home, first steps, how to, reference, explanation."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_page_of_each_kind_is_readable(
+    open_page: Any, made_site: Path, width: int, scheme: str
+) -> None:
+    for name in KINDS:
+        page = open_page(made_site / name, width=width, scheme=scheme)
+        assert fits(page, width), name
+        check_access(page)
+
+
+def test_the_colours_follow_the_system_until_a_reader_chooses(
+    open_page: Any, made_site: Path
+) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = open_page(made_site / "start.html").evaluate(paper)
+    page = open_page(made_site / "index.html", scheme="dark")
+    dark = page.evaluate(paper)
+    assert light != dark
+    page.get_by_title("Switch to light mode").click()
+    assert page.evaluate(paper) == light
+    page.reload()
+    assert page.evaluate(paper) == light
+    page.get_by_title("Switch to dark mode").click()
+    assert page.evaluate(paper) == dark
+
+
+def test_a_search_word_leads_to_its_page_first(open_page: Any, made_site: Path) -> None:
+    page = open_page(made_site / "index.html")
+    page.keyboard.press("Control+k")
+    asked = ("install", "BEIR", "own collection", "topics", "prompt", "MTEB", "Ray", "LaTeX")
+    assert {word.lower() for word in asked} == {word.lower() for word in SEARCH_WORDS}
+    for typed, (place, _) in zip(asked, SEARCH_WORDS.values(), strict=True):
+        page.keyboard.press("Control+a")
+        page.keyboard.type(typed)
+        first = page.get_by_role("option").first
+        expect(first).to_have_attribute("href", re.compile(re.escape(place)), timeout=10_000)
 
 
 def check_access(page: Any) -> None:
