@@ -23,10 +23,10 @@ OTHER_PAGES = {
 
 LEADERBOARD = """# Leaderboard
 
-[Open the leaderboard](leaderboard/index.html). `msshift leaderboard build` makes its static pages from
-the accepted entries; [Submit](leaderboard.md) adds yours.
+[Open the leaderboard](leaderboard/index.html). `msshift leaderboard build` makes its static pages
+from the accepted entries; [Submit](leaderboard.md) adds yours.
 
-[![A board: systems by Out, with their losses on each topic](leaderboard-table.png)](leaderboard/index.html)
+![A board: systems by Out, with their losses on each topic](leaderboard-table.png)
 """
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)#\s:]+)(#[^)\s]*)?\)")

@@ -38,7 +38,7 @@ def add_search_words(site: Path) -> None:
     """
     index = json.loads((site / "search.json").read_text("utf-8"))
     known = {item["location"] for item in index["items"]}
-    for word, (location, text) in SEARCH_WORDS.items():
+    for word, (location, _) in SEARCH_WORDS.items():
         if location not in known:
             raise ValueError(f"the search word {word!r} leads to {location}, which does not exist")
     entries = [
