@@ -55,7 +55,7 @@ def test_the_code_has_the_line_in_one_place() -> None:
 @pytest.mark.parametrize("extras", ["", *EXTRAS, "bm25,neural"])
 def test_the_line_of_the_code_is_the_line_of_the_pages(extras: str) -> None:
     assert faults(install_fix(extras)) == []
-    assert "pip install -e ." in install_fix(extras)
+    assert "pip install -e " in install_fix(extras)
 
 
 @pytest.mark.parametrize(
