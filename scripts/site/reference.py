@@ -105,5 +105,5 @@ def _rooms() -> Iterator[str]:
     for path in sorted([*rooms, *package.glob("*/__init__.py")]):
         name = path.parent.name if path.name == "__init__.py" else path.stem
         docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        rows.append((f"`{name}`", docstring.partition("\n")[0]))
+        rows.append((name, docstring.partition("\n")[0]))
     yield to_markdown(Table.plain("Rooms", ("room", "purpose"), rows, names=2)) + "\n"
