@@ -12,11 +12,10 @@ from pathlib import Path
 __all__ = ["SEARCH_WORDS", "add_search_words"]
 
 SEARCH_WORDS: Mapping[str, tuple[str, str]] = {
-    "Install": ("start.html", "the package and its extras, in a clone"),
     "BEIR": ("own-collection.html", "a collection in BEIR's layout"),
     "Own collection": ("own-collection.html", "build groups, train and evaluate on it"),
-    "Topics": ("data.html", "the shift topics: how they are made and checked"),
-    "Prompt": ("evaluate-a-model.html", "the prompt of queries and passages"),
+    "Topics": ("data.html", "how they are made and checked"),
+    "Prompt": ("evaluate-a-model.html", "texts that a model adds to queries and passages"),
     "MTEB": ("mteb.html", "run models of MTEB on the test sets"),
     "Ray": ("cluster.html", "train and search on a Ray cluster"),
     "LaTeX": ("evaluate-runs.html", "a results table in LaTeX"),
@@ -46,8 +45,8 @@ def add_search_words(site: Path) -> None:
             "location": location,
             "level": 1,
             "title": f"{word}: {text}",
-            "text": f"{word}: {text}.",
-            "path": [word],
+            "text": "",
+            "path": ["Index", word],
             "tags": [],
         }
         for word, (location, text) in SEARCH_WORDS.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import yaml
 
 from scripts.site import pages
 from scripts.site.pages import NOTEBOOKS, OTHER_PAGES, notebook_page, relative_links, write_pages
+from scripts.site.search_words import SEARCH_WORDS, add_search_words
 from tests.conftest import REPOSITORY
 
 
@@ -117,3 +119,18 @@ def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "docs/b.md").write_text("[gone](gone.md)")
     with pytest.raises(FileNotFoundError, match=r"b\.md: no gone\.md"):
         write_pages(tmp_path, tmp_path / "out")
+
+
+def test_search_words_come_first_and_lead_to_pages_of_the_site(tmp_path: Path) -> None:
+    pages = sorted({page for page, _ in SEARCH_WORDS.values()})
+    index = {"items": [{"location": page} for page in pages]}
+    (tmp_path / "search.json").write_text(json.dumps(index))
+    add_search_words(tmp_path)
+    text = (tmp_path / "search.json").read_text("utf-8")
+    items = json.loads(text)["items"]
+    assert items[-len(pages) :] == index["items"]
+    assert [item["title"].partition(":")[0] for item in items[: -len(pages)]] == [*SEARCH_WORDS]
+    assert (tmp_path / "search.js").read_text("utf-8") == f"var __index = {text}"
+    (tmp_path / "search.json").write_text(json.dumps({"items": index["items"][1:]}))
+    with pytest.raises(ValueError, match=f"leads to {pages[0]}, which does not exist"):
+        add_search_words(tmp_path)
