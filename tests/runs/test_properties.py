@@ -63,6 +63,7 @@ fragments = st.lists(
 @example("q1 Q0 d1 1 2.5 \nq2 Q0 d1 1 2.5 t\n", "trec")
 @example("q1\tQ0\td1 \t1\t2.5\tt\n", "trec")
 @example("q1 Q0 d1 1 2 t\r\nq1 Q0 d2 2 1 t\r\n", "trec")
+@example("q1 Q0 d1 1 2 t\rq1 Q0 d2 2 1 t\r", "trec")
 @example("q1 Q0 d1 1 3 t\nq1 Q0 d2\tx 2 2.5 t\n", "trec")
 @example("q1 Q0 d1 1 3 t\nq1 Q0 d2\vx 2 2.5 t\n", "trec")
 @example("q1 Q0 d1 1 3 t\nq1 Q0 d2\x1fx 2 2.5 t\n", "trec")

@@ -58,13 +58,13 @@ def test_reports_what_was_read(write: Write) -> None:
 
 
 def test_doc_ids_are_compared_as_strings_of_utf8_bytes(write: Write) -> None:
-    docs = ["9", "10", "é", "\U0001f600", "\uffff"]
+    docs = ["9", "10", "é", "\U0001f600", "\uffff", "007"]
     judgements = Judgements.from_qrels({"q": {doc: 1 for doc in docs if doc != "10"}})
     run = judge_run(
         write("".join(f"q Q0 {doc} {n} 1 t\n" for n, doc in enumerate(docs, 1))), judgements
     )
-    assert sorted(run.hits.rank.tolist()) == [1, 2, 3, 4]
-    assert (0, 1, 4, 0, 5) in places(run)  # "9" after all but "10"
+    assert sorted(run.hits.rank.tolist()) == [1, 2, 3, 4, 6]
+    assert (0, 1, 4, 0, 6) in places(run)  # "9" after all but "10" and "007"
 
 
 def test_a_run_may_be_split_over_files_of_one_format(write: Write) -> None:
