@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msshift_bench.arrays import Floats
@@ -106,6 +106,7 @@ def test_what_is_undefined_or_has_no_error_is_no_test() -> None:
     loss=st.floats(0, 0.3),
     confidence=st.floats(0.5, 0.999),
 )
+@example(noise=0, seeds=1, loss=0.3, confidence=0.999)
 def test_a_mark_never_stands_beside_an_interval_that_holds_zero_nor_below_the_floor(
     noise: int, seeds: int, loss: float, confidence: float
 ) -> None:
