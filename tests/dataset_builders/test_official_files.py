@@ -81,7 +81,8 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
         how=("5\twhat or how\n", {"5": {"d1": 1}}),
     )
     release = read_official(folder)
-    assert rows_of(release, "topics", "test")[:2] == [
+    # Query 7 has judgements and no text.
+    assert [row for row in rows_of(release, "topics", "test") if row.group == "C0"] == [
         Row("20", "b ", "C0", ("d1",), (1,)),
         Row("3", "a", "C0", ("d10", "d2"), (1, 1)),
     ]
