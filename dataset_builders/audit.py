@@ -16,7 +16,7 @@ from typing import Any
 
 from msshift_bench.data import Dataset, Manifest, open_dataset, sha256_of
 from msshift_bench.dataset_builders.cut import ids_and_texts
-from msshift_bench.dataset_builders.groups import matching_groups, word_count
+from msshift_bench.dataset_builders.groups import question_matcher, word_count
 from msshift_bench.dataset_builders.release import (
     LENGTH_CUT,
     OFFICIAL_SHIFTS,
@@ -208,7 +208,7 @@ def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
 def _word_rules(test_set: OfficialTestSet) -> dict[str, int]:
     group = test_set.group
     words, substrings = (
-        [matching_groups(text, rule) for text in test_set.queries.values()]
+        list(map(question_matcher(rule), test_set.queries.values()))
         for rule in ("word", "substring")
     )
     return {
@@ -309,6 +309,7 @@ def add_split_leakage(
                     encoder=encoder,
                     pooling=pooling,
                     threshold=threshold,
+                    words=dataset.words,
                 )
             facts = counted.setdefault(
                 name,

@@ -31,7 +31,7 @@ from msshift_bench.dataset_builders.cut import (
     sample_validation,
     shrink,
 )
-from msshift_bench.dataset_builders.groups import Labels, shift_of_rule
+from msshift_bench.dataset_builders.groups import Labels, read_question_words, shift_of_rule
 from msshift_bench.dataset_builders.provenance import MS_SHIFT, decide_licence
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.write import check_dataset_target, write_dataset
@@ -44,6 +44,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UnknownNameError,
     UsageError,
+    check_name,
 )
 from msshift_bench.exclusions import Exclusions, ExclusionsSource
 from msshift_bench.plumbing import check_folder, counted, numbered_lines, values_by_key
@@ -61,6 +62,7 @@ from msshift_bench.shifts import (
     several,
     shift_names,
 )
+from msshift_bench.words import WORDS, words_fact
 
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
@@ -72,7 +74,7 @@ sizes takes a `queries_table` and the validation queries, and returns a `Cut` fo
 
 _DEFAULTS = Samples()
 
-_COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside"))
+_COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside", "words"))
 """The parameters of builders that a build fills in; all others are options."""
 
 
@@ -92,6 +94,7 @@ def build_dataset(
     licence: str | None = None,
     overwrite: bool = False,
     exclude: ExclusionsSource = None,
+    words: str = "whitespace",
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
 
@@ -105,8 +108,9 @@ def build_dataset(
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
             and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
             ``restrain``, all sizes of which share them, those of `zhan.resample_training`:
-            ``test_sets`` is needed. A name with the option ``labels``, a file that `Labels.read`
-            takes, is a shift of these labels.
+            ``test_sets`` is needed. The rule of ``wh-words`` may also be a file of question words
+            (`groups.read_question_words`). A name with the option ``labels``, a file that
+            `Labels.read` takes, is a shift of these labels.
         samples: how many queries are sampled for each purpose.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
@@ -117,12 +121,16 @@ def build_dataset(
             data set: ``own-id``, the passage with the query's own id, or a file of lines
             ``query_id doc_id``. The manifest records it. A query of which every relevant passage
             is excluded is left out.
+        words: how texts are divided into words, in all that follows from words, here and in later
+            commands: ``whitespace``; ``characters``, where each Chinese character, kana, or letter
+            of Thai, Lao, Burmese or Khmer is a word; or ``unicode``, runs of letters and digits
+            (`msshift_bench.words.WORDS`). The manifest records it.
 
     Returns:
         The manifest of what was written.
 
     Raises:
-        UnknownNameError: for a shift, rule or option that does not exist.
+        UnknownNameError: for a shift, rule, option or way to divide texts that does not exist.
         UsageError: for ``own-id`` where most passages with the id of a query are not this query;
             for no shift or one that cannot be built, a size below 1, a group that has
             fewer training queries than are requested, test queries that no shift takes, a folder
@@ -140,7 +148,8 @@ def build_dataset(
         >>> len(load_dataset("built", "length-short", split="train"))
         135
     """
-    options, labels = _with_labels(options or {})
+    check_name("words", words, WORDS)
+    options, labels = _with_files(options or {})
     known = known_shifts([part.shift.name for part in labels.values()])
     building = [get_shift(name) for name in shift_names(shifts, known=known)]
     if not building:
@@ -170,12 +179,17 @@ def build_dataset(
         exclusions.check(collection.queries, collection.passages(), collection.name)
     table = queries_table(collection, exclusions)
     queries = ids_and_texts(table)
-    warn_of_single_words(queries.values())
+    warn_of_single_words(queries.values(), words)
     given = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
     validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
     passages = _passage_facts(collection, table)
-    common = {"collection": collection, "seed": seed, "set_aside": validation | given}
+    common = {
+        "collection": collection,
+        "seed": seed,
+        "set_aside": validation | given,
+        "words": words,
+    }
     cuts = []
     for shift in chosen:
         apart, tests = validation, given if given and shift.takes_tests else None
@@ -215,6 +229,7 @@ def build_dataset(
             "nano": samples.nano,
             **samples.resized,
             **({"test_queries": _describe(given)} if given else {}),
+            **words_fact(words),
         },
         texts=texts,
         overwrite=overwrite,
@@ -223,10 +238,20 @@ def build_dataset(
     return note_source(manifest, collection)
 
 
-def _with_labels(
+def _with_files(
     options: Mapping[str, Mapping[str, object]],
 ) -> tuple[Mapping[str, Mapping[str, object]], dict[str, Labels]]:
-    """Return the options with files of labels opened, and shift -> its labels."""
+    """Return the options with files of labels and question words read, and shift -> its labels."""
+    rule = str(options.get("wh-words", {}).get("rule", "word"))
+    if rule not in SHIFTS["wh-words"].rules and Path(rule).is_file():
+        options = {
+            **options,
+            "wh-words": {
+                **options["wh-words"],
+                "rule": "word",
+                "question_words": read_question_words(rule),
+            },
+        }
     labels = {
         name: Labels.read(name, str(values["labels"]))
         for name, values in options.items()

@@ -88,6 +88,7 @@ def embed_for_groups(
     *,
     encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
+    words: str = "whitespace",
 ) -> Embeddings:
     """Embed queries, or take cached embeddings.
 
@@ -97,8 +98,10 @@ def embed_for_groups(
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``; or an `EncoderSpec` with
             settings; see `choose_encoder`.
         pooling: of an encoder that is given by name: ``cls``, the default, ``mean``, or ``own``.
+        words: how ``terms`` divides texts into words (`WORDS`).
     """
-    return embed_queries(queries, choose_encoder(encoder, collection.layout, pooling=pooling))
+    spec = choose_encoder(encoder, collection.layout, pooling=pooling, words=words)
+    return embed_queries(queries, spec)
 
 
 def grow(
@@ -408,7 +411,7 @@ def _names_of(groups: int) -> tuple[str, ...]:
 
 
 def top_terms(
-    texts_by_group: Mapping[str, Sequence[str]], count: int = 10
+    texts_by_group: Mapping[str, Sequence[str]], count: int = 10, *, words: str = "whitespace"
 ) -> dict[str, tuple[str, ...]]:
     """Return the words that set each group apart, the most telling first.
 
@@ -420,20 +423,21 @@ def top_terms(
         texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
             of their own: a word stands out only against all queries.
         count: words per group at most.
+        words: how texts are divided into words (`WORDS`).
     """
-    words = {
-        group: Counter(word for text in texts for word in content_words(text))
+    counts = {
+        group: Counter(word for text in texts for word in content_words(text, words))
         for group, texts in texts_by_group.items()
     }
-    total = sum(words.values(), Counter[str]())
-    mean = total.total() / max(len(words), 1)
+    total = sum(counts.values(), Counter[str]())
+    mean = total.total() / max(len(counts), 1)
     ranked = {
         group: sorted(
             # rounded, as logarithms differ in their last bit between C libraries
             (-round(times * math.log1p(mean / total[word]), 6), word)
             for word, times in counter.items()
         )
-        for group, counter in words.items()
+        for group, counter in counts.items()
     }
     return {group: tuple(word for _, word in pairs[:count]) for group, pairs in ranked.items()}
 

@@ -155,26 +155,29 @@ class Cut:
             for split in SPLITS:
                 yield config, split, rows_of[split] & (pc.field("split") == split)
 
-    def same_words(self) -> dict[str, int]:
+    def same_words(self, words: str = "whitespace") -> dict[str, int]:
         """Count the test queries of the words of a training query, spelling and order aside.
+
+        Args:
+            words: how texts are divided into words (`WORDS`).
 
         Returns:
             Group -> how many of the test queries of the experiment that is named after it have a
             training query of the same words; see ``same-words`` in docs/leakage.md.
         """
         tests = [
-            (sorted_words(text), group)
+            (sorted_words(text, words), group)
             for text, group in self.values("text", "group", split="test")
         ]
-        trained_in: dict[str, set[str]] = {words: set() for words, _ in tests}
+        trained_in: dict[str, set[str]] = {key: set() for key, _ in tests}
         for text, group in self.values("text", "group", split="train"):
-            words = sorted_words(text)
-            if words in trained_in:
-                trained_in[words].add(group)
+            key = sorted_words(text, words)
+            if key in trained_in:
+                trained_in[key].add(group)
         if self.shift.by_size:
-            leaks = Counter(group for words, _ in tests for group in trained_in[words])
+            leaks = Counter(group for key, _ in tests for group in trained_in[key])
         else:
-            leaks = Counter(group for words, group in tests if trained_in[words] - {group})
+            leaks = Counter(group for key, group in tests if trained_in[key] - {group})
         return {group: leaks[group] for group in self.shift.groups}
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -22,7 +22,8 @@ from msshift_bench.plumbing import numbered_lines
 from msshift_bench.records import OTHERS, SPLITS, Grouping
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.search import content_words
-from msshift_bench.shifts import SHIFTS, SIZED, TEST_ONLY, LabelledShift, Shift
+from msshift_bench.shifts import SHIFTS, SIZED, TEST_ONLY, LabelledShift, Shift, grouped
+from msshift_bench.words import WHITESPACE, divide
 
 
 def shift_of_rule(name: str, rule: str) -> Shift:
@@ -36,28 +37,35 @@ def shift_of_rule(name: str, rule: str) -> Shift:
     return shift
 
 
-def word_count(text: str) -> int:
-    """Return the number of words as the release of 2022 counts them: ``text.split(" ")``.
+def word_count(text: str, words: str = WHITESPACE) -> int:
+    """Return the number of words, by default as the release of 2022 does: ``text.split(" ")``.
 
     Two spaces in a row make an empty word between them; ``text.split()`` would put four of the
     release's 6,980 test queries on the wrong side.
+
+    Args:
+        text: a query's text.
+        words: how it is divided into words (`WORDS`).
     """
-    return text.count(" ") + 1
+    return divide(text, words).count(" ") + 1
 
 
-def group_by_length(queries: Mapping[str, str], rule: str = "split-space") -> Grouping:
+def group_by_length(
+    queries: Mapping[str, str], rule: str = "split-space", *, words: str = WHITESPACE
+) -> Grouping:
     """Put a query into ``short`` if it has fewer words than the median query, else into ``long``.
 
     Args:
         queries: the queries to group, query_id -> text; their median word count, rounded up, is the
             cut. On MS MARCO it is 6, and short is at most 5.
         rule: ``split-space`` is the only one; see `word_count`.
+        words: see `word_count`.
 
     Raises:
         UnknownNameError: if there is no such rule.
     """
     shift = shift_of_rule("length", rule)
-    counts = {query_id: word_count(text) for query_id, text in queries.items()}
+    counts = {query_id: word_count(text, words) for query_id, text in queries.items()}
     cut = math.ceil(statistics.median(counts.values())) if counts else 0
     labels = {query_id: "short" if count < cut else "long" for query_id, count in counts.items()}
     return Grouping(shift.name, labels, rule, {"cut": cut})
@@ -71,51 +79,94 @@ WH_WORDS = {
 """The fixed lists of the paper: group -> its question words."""
 
 _GROUP_OF = {word: group for group, words in WH_WORDS.items() for word in words}
-_ALTERNATIVES = "|".join(sorted(_GROUP_OF, key=len, reverse=True))
-# A word is a maximal run of letters and digits: "what's" holds "what", "whats" and "show" do not.
-_PATTERNS = {
-    "word": re.compile(rf"(?<![^\W_])(?:{_ALTERNATIVES})(?![^\W_])"),
-    # The lookahead consumes nothing, so that overlapping words are all found.
-    "substring": re.compile(rf"(?=({_ALTERNATIVES}))"),
-}
 
 
-def matching_groups(text: str, rule: str = "word") -> tuple[str, ...]:
-    """Return the groups whose question words stand in `text`, the first to occur first.
+def question_matcher(
+    rule: str = "word", words: str = WHITESPACE, group_of: Mapping[str, str] = _GROUP_OF
+) -> Callable[[str], tuple[str, ...]]:
+    """Return a function that returns the groups of a text's question words, in their order.
 
     Args:
-        text: a query's text; case does not matter.
         rule: ``word`` takes whole words, as the paper's text says; ``substring`` finds "how" in
-            "show", as the release of 2022 did.
+            "show", as the release of 2022 did. Case does not matter.
+        words: how texts are divided into words (`WORDS`).
+        group_of: question word -> group. Of words that begin at one place, the longest counts.
 
     Raises:
         UnknownNameError: if there is no such rule.
+
+    Examples:
+        >>> match = question_matcher(words="characters", group_of={"什么": "wha", "谁": "who"})
+        >>> match("谁知道这是什么")
+        ('who', 'wha')
     """
     shift_of_rule("wh-words", rule)
-    matches = _PATTERNS[rule].finditer(text.lower())
-    return tuple(dict.fromkeys(_GROUP_OF[match[match.re.groups]] for match in matches))
+    groups = {divide(word, words): group for word, group in group_of.items()}
+    either = "|".join(map(re.escape, sorted(groups, key=len, reverse=True)))
+    # By default a word is a run of letters and digits: "what's" has "what", "whats" has not.
+    letter = r"[^\W_]" if words == WHITESPACE else r"\S"
+    # The lookahead consumes nothing, so that overlapping words are all found.
+    whole, part = rf"(?<!{letter})({either})(?!{letter})", rf"(?=({either}))"
+    find = re.compile(whole if rule == "word" else part).finditer
+
+    def match(text: str) -> tuple[str, ...]:
+        found = find(divide(text.lower(), words))
+        return tuple(dict.fromkeys(groups[word[1]] for word in found))
+
+    return match
 
 
-def group_by_wh_word(queries: Mapping[str, str], rule: str = "word") -> Grouping:
+def read_question_words(path: str | Path) -> dict[str, str]:
+    """Read question words, which may be in any language: question word -> group of ``wh-words``.
+
+    Args:
+        path: a file of lines: question word, tab, group.
+
+    Raises:
+        CollectionError: if a line is malformed or names a word again, with every such line.
+    """
+    group_of: dict[str, str] = {}
+    findings, groups = FindingLog(), SHIFTS["wh-words"].groups
+    for line, text in numbered_lines(Path(path), findings):
+        word, _, group = text.lower().partition("\t")
+        if not word.strip() or group not in groups or word in group_of:
+            fix = f"write a question word, a tab and {', '.join(groups)}, each word once"
+            findings.add("question-word", f"the line is {text!r}", str(path), line, fix)
+        group_of[word] = group
+    findings.stop_if_any(CollectionError, f"the question words in {path} cannot be used:")
+    return group_of
+
+
+def group_by_wh_word(
+    queries: Mapping[str, str],
+    rule: str = "word",
+    *,
+    words: str = WHITESPACE,
+    question_words: Mapping[str, str] = _GROUP_OF,
+) -> Grouping:
     """Put every query into the group of the question word that comes first in it.
 
     Args:
         queries: the queries to group, query_id -> text.
-        rule: see `matching_groups`.
+        rule: see `question_matcher`.
+        words: see there.
+        question_words: question word -> group; by default those of the paper.
 
     Raises:
         UnknownNameError: if there is no such rule.
     """
-    labels = {
-        query_id: next(iter(matching_groups(text, rule)), OTHERS)
-        for query_id, text in queries.items()
-    }
-    words = {group: list(words) for group, words in WH_WORDS.items()}
-    return Grouping("wh-words", labels, rule, {"words": words})
+    match = question_matcher(rule, words, question_words)
+    labels = {query_id: next(iter(match(text)), OTHERS) for query_id, text in queries.items()}
+    listed = grouped((group, word) for word, group in question_words.items())
+    return Grouping("wh-words", labels, rule, {"words": listed})
 
 
 def group_by_rarest_term(
-    queries: Mapping[str, str], rule: str = "median", *, set_aside: frozenset[str] = frozenset()
+    queries: Mapping[str, str],
+    rule: str = "median",
+    *,
+    set_aside: frozenset[str] = frozenset(),
+    words: str = WHITESPACE,
 ) -> Grouping:
     """Put a query into ``rare`` if few other queries hold its rarest content word, else ``seen``.
 
@@ -127,22 +178,23 @@ def group_by_rarest_term(
             rounded up, and at least 1: ``rare`` queries lie below it.
         rule: ``median`` is the only one.
         set_aside: queries that are never trained on, so that their words do not count.
+        words: how texts are divided into words (`WORDS`).
 
     Raises:
         UnknownNameError: if there is no such rule.
     """
     shift = shift_of_rule("rare-terms", rule)
-    words = {query_id: set(content_words(text)) for query_id, text in queries.items()}
+    terms = {query_id: set(content_words(text, words)) for query_id, text in queries.items()}
     held = Counter(
-        word for query_id, own in words.items() if query_id not in set_aside for word in own
+        term for query_id, own in terms.items() if query_id not in set_aside for term in own
     )
     counts = {
-        query_id: min(held[word] for word in own) - (query_id not in set_aside)
-        for query_id, own in words.items()
+        query_id: min(held[term] for term in own) - (query_id not in set_aside)
+        for query_id, own in terms.items()
         if own
     }
     cut = max(1, math.ceil(statistics.median(counts.values()))) if counts else 1
-    labels = dict.fromkeys(words, OTHERS)
+    labels = dict.fromkeys(terms, OTHERS)
     labels.update((q, "rare" if count < cut else "seen") for q, count in counts.items())
     return Grouping(shift.name, labels, rule, {"cut": cut})
 

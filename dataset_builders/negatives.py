@@ -253,6 +253,7 @@ def mine_negatives(
     depth: int = 1000,
     seed: int = 0,
     block_queries: int = BLOCK_QUERIES,
+    words: str = "whitespace",
 ) -> list[KeptArray]:
     """Choose negatives as `sample_negatives` does, for any number of queries, block by block.
 
@@ -269,6 +270,7 @@ def mine_negatives(
         depth: how far down the ranking candidates are taken from.
         seed: the seed of the random choice.
         block_queries: queries per block.
+        words: how texts are divided into words (`WORDS`).
 
     Returns:
         The blocks, in the order of the rows: doc_ids in UTF-8, of shape ``(queries, count)``; by
@@ -279,7 +281,7 @@ def mine_negatives(
         UsageError: if a cluster's machines would not find the collection.
     """
     engine = engine_in_use()
-    parameters = Bm25Parameters(depth=depth)
+    parameters = Bm25Parameters(depth=depth, words=words)
     stemmed_by = stemmer_version(parameters.stemmer)
 
     def stream(stage: str) -> Iterable[Passage]:

@@ -148,11 +148,13 @@ def _grouping(
     collection: Collection,
     clustering: Clustering,
     tables: Mapping[str, pa.Table],
+    words: str,
 ) -> Grouping:
     """Return the groups of clustered queries, with what describes them."""
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
-    terms = top_terms(values_by_key((labels[id_], text) for id_, text in sorted(queries.items())))
+    texts = values_by_key((labels[id_], text) for id_, text in sorted(queries.items()))
+    terms = top_terms(texts, words=words)
     natives = [native for native, *_ in clustering.groups]
     return Grouping(
         shift.name,
@@ -198,6 +200,7 @@ def group_by_topic(
     published: Clustering | None = None,
     encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
+    words: str = "whitespace",
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
 
@@ -211,6 +214,7 @@ def group_by_topic(
         published: use these clusters, and embed nothing.
         encoder: see `clusters.embed_for_groups`.
         pooling: see there.
+        words: how texts are divided into words (`WORDS`).
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
@@ -219,10 +223,12 @@ def group_by_topic(
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
+        embeddings = embed_for_groups(
+            queries, collection, encoder=encoder, pooling=pooling, words=words
+        )
         published = cluster_queries(embeddings, seed=seed, target=topic_size, set_aside=set_aside)
     tables = dict(zip((ASSIGNMENTS, CENTROIDS), published.to_tables(), strict=True))
-    return _grouping(shift, rule, queries, collection, published, tables)
+    return _grouping(shift, rule, queries, collection, published, tables, words)
 
 
 def group_by_bucket(
@@ -234,6 +240,7 @@ def group_by_bucket(
     published: Clustering | None = None,
     encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
+    words: str = "whitespace",
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
 
@@ -250,7 +257,9 @@ def group_by_bucket(
     """
     shift = shift_of_rule("resttest", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
+        embeddings = embed_for_groups(
+            queries, collection, encoder=encoder, pooling=pooling, words=words
+        )
         ids, parameters = embeddings.query_ids, {"k": len(shift.groups), "iterations": _ITERATIONS}
         clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
         parameters["seed"] = seed
@@ -262,7 +271,7 @@ def group_by_bucket(
         BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
         CENTRES: centres.select(_CENTRES_SCHEMA.names).cast(_CENTRES_SCHEMA),
     }
-    return _grouping(shift, rule, queries, collection, published, tables)
+    return _grouping(shift, rule, queries, collection, published, tables, words)
 
 
 AGREEMENT = 0.9999
@@ -316,6 +325,12 @@ def replay_topics(
     if BUCKETS in manifest.files:
         options["resttest"]["published"] = read_buckets(dataset)
     options["topics"]["published"] = read_topics(dataset)
+    if "wh-words" in options:
+        options["wh-words"]["question_words"] = {
+            word: group
+            for group, listed in manifest.shifts["wh-words"]["parameters"]["words"].items()
+            for word in listed
+        }
     sizes = {name: manifest.parameters[name] for name in _SIZES if name in manifest.parameters}
     rebuilt = build_dataset(
         collection,
@@ -326,6 +341,7 @@ def replay_topics(
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
+        words=dataset.words,
     )
     return rebuilt, [
         f"{config}/{split}"
@@ -459,7 +475,7 @@ def _embed_again(
         **{name: built[name] for name in ("pooling", "max_length") if name in built},
         settings=ModelSettings.with_defaults(built.get("settings", {}), str(dataset.folder)),
     )
-    embeddings = embed_for_groups(queries, collection, encoder=spec)
+    embeddings = embed_for_groups(queries, collection, encoder=spec, words=dataset.words)
     facts = {
         "same_bytes": embeddings.sha256 == built["sha256"],
         "same_encoder": embeddings.facts["encoder_sha256"] == built["encoder_sha256"],

@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,8 @@ def add_triples(
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")
     check_seed(seed)
-    parameters = Bm25Parameters(depth=depth)
     dataset = open_dataset(data)
+    parameters = Bm25Parameters(depth=depth, words=dataset.words)
     dataset = replace(dataset, folder=dataset.folder.absolute())
     collection = open_collection(collection)
     dataset.check_built_from(collection)
@@ -140,6 +140,7 @@ def add_triples(
             depth=depth,
             seed=seed,
             block_queries=BLOCK_QUERIES,
+            words=dataset.words,
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
         shards: dict[str, list[Path]] = {}
@@ -159,7 +160,7 @@ def add_triples(
         facts = {
             "negatives": count,
             "seed": seed,
-            "bm25": asdict(parameters),
+            "bm25": parameters.facts,
             "passages": {"rows": passages.rows, "sha256": passages.hexdigest()},
             "text": collection.text_variant,
         }

@@ -117,7 +117,7 @@ def write_dataset(
                 texts=texts,
                 collection=collection,
                 parameters=parameters,
-                shifts={cut.shift.name: _facts(cut) for cut in shifts},
+                shifts={cut.shift.name: _facts(cut, parameters) for cut in shifts},
                 configs=configs,
                 files={},
                 written_with=_versions(),
@@ -187,15 +187,16 @@ def _files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
-def _facts(cut: Cut) -> dict[str, object]:
+def _facts(cut: Cut, parameters: Mapping[str, object]) -> dict[str, object]:
     name, counts = cut.shift.name, count_rows(cut.shift, cut.table)
+    words = str(parameters.get("words", "whitespace"))
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,
         "parameters": {**cut.grouping.parameters, **cut.sizes},
         "rows": counts,
         "balanced": is_balanced(sizes) if any(sizes.values()) else None,
-        **({"same_words": cut.same_words()} if any(sizes.values()) else {}),
+        **({"same_words": cut.same_words(words)} if any(sizes.values()) else {}),
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
         **({"groups": dict(name.groups)} if isinstance(name, LabelledShift) else {}),
     }

@@ -285,6 +285,7 @@ def resample_training(
     sizes: Sequence[int],
     encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
+    words: str = "whitespace",
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
@@ -299,6 +300,7 @@ def resample_training(
         sizes: training queries of each set, 1 or more.
         encoder: see `embed_for_groups`.
         pooling: see there.
+        words: see there.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
@@ -327,7 +329,9 @@ def resample_training(
         **{f"{_TRAIN}{query_id}": text for query_id, text in trainable},
         **{f"{_TEST}{row.query_id}": row.text for row in tests},
     }
-    embeddings = embed_for_groups(queried, collection, encoder=encoder, pooling=pooling)
+    embeddings = embed_for_groups(
+        queried, collection, encoder=encoder, pooling=pooling, words=words
+    )
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],

@@ -444,7 +444,10 @@ def _leaked(
     zero_shot = {query_id for queries in tests.values() for query_id in queries}
     if not texts.keys() >= zero_shot.union(ids):
         return {}
-    pairs = find_leakage({i: texts[i] for i in ids}, {i: texts[i] for i in sorted(zero_shot)}).pairs
+    pairs = find_leakage(
+        *({i: texts[i] for i in part} for part in (ids, sorted(zero_shot))),
+        words=dataset.words if dataset else "whitespace",
+    ).pairs
     # The last tier compares relevant passages, not texts.
     leaked = {pair.test_id for pair in pairs if pair.tier != TIERS[-1]}
     return {group: len(queries & leaked) for group, queries in tests.items()}

@@ -84,12 +84,14 @@ class WordTable:
         passages: the passages of the collection.
         vectors: 32-bit floats of shape (words + 1, dimensions); the first row is zero, and that of
             the word at place i is i + 1.
+        division: how texts are divided into words (`msshift_bench.words.WORDS`).
     """
 
     words: Sequence[str]
     frequencies: Sequence[int]
     passages: int
     vectors: _Vectors
+    division: str = "whitespace"
 
     def inverse_frequencies(self) -> dict[str, float]:
         """Return ln((passages + 1) / (frequency + 1)) by word, 0 or more."""
@@ -111,6 +113,7 @@ class WordTable:
                     "words": list(self.words),
                     "frequencies": list(self.frequencies),
                     "passages": self.passages,
+                    "division": self.division,
                 },
             )
 
@@ -118,11 +121,16 @@ class WordTable:
     def load(cls, folder: Path) -> Self:
         """Read a table that `save` wrote."""
         kept: Mapping[str, Any] = json.loads((folder / _TABLE).read_bytes())
-        return cls(kept["words"], kept["frequencies"], kept["passages"], np.load(folder / _VECTORS))
+        return cls(vectors=np.load(folder / _VECTORS), **kept)
 
 
 def make_word_table(
-    texts: Iterable[str], settings: WordVectors, source: str, *, seed: int
+    texts: Iterable[str],
+    settings: WordVectors,
+    source: str,
+    *,
+    seed: int,
+    division: str = "whitespace",
 ) -> WordTable:
     """Return the most frequent words of a collection with their vectors.
 
@@ -132,6 +140,7 @@ def make_word_table(
         source: `COLLECTION`, or a file of vectors, plain or compressed: per line a word and its
             numbers, with or without word2vec's first line.
         seed: of the vectors of words that have none.
+        division: how texts are divided into words (`WORDS`).
 
     Raises:
         NotFoundError: if there is no such file.
@@ -140,7 +149,9 @@ def make_word_table(
     numbers: dict[str, int] = {}
     flat, ends = array("i"), array("q")
     for text in texts:
-        flat.extend(numbers.setdefault(word, len(numbers)) for word in content_words(text))
+        flat.extend(
+            numbers.setdefault(word, len(numbers)) for word in content_words(text, division)
+        )
         ends.append(len(flat))
     if not numbers:
         raise DataError("the passages hold no word, so there are no word vectors")
@@ -168,6 +179,7 @@ def make_word_table(
         [int(frequencies[number]) for number in chosen],
         len(ends),
         np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors]),
+        division,
     )
 
 
@@ -331,9 +343,10 @@ class WordReranker(Reranker):
         """Return that it does: the collection decides which words have vectors."""
         return True
 
-    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
+    def make_encoder(self, texts: Iterable[str], folder: Path, words: str = "whitespace") -> None:
         """Write the words and their vectors."""
-        make_word_table(texts, self.words, self.encoder, seed=self.seed).save(folder)
+        table = make_word_table(texts, self.words, self.encoder, seed=self.seed, division=words)
+        table.save(folder)
 
     def starts_from(self) -> Mapping[str, object] | None:
         """Return the digest of the file of vectors; `None` if they are learnt here."""
@@ -369,7 +382,7 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
 
             @lru_cache(_KEPT_TEXTS)
             def cut(text: str, length: int) -> tuple[list[int], list[float]]:
-                words = content_words(text)[:length]
+                words = content_words(text, table.division)[:length]
                 filled = [0] * (length - len(words))
                 ids = [numbers.get(word) or _number_of_unknown(word) for word in words]
                 return ids + filled, [inverse.get(word, others) for word in words] + filled

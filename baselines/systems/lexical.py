@@ -52,7 +52,7 @@ class Bm25Words(System):
         """Return the parameters of the index.
 
         Args:
-            **point: k1 and b, where they are no fields.
+            **point: the words of a run, and k1 and b where they are no fields.
 
         Raises:
             UsageError: if a value is impossible.
@@ -108,7 +108,7 @@ class Bm25System(Bm25Words):
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Index the collection, unless that is done, and rank; one index serves all shifts."""
-        yield from self.rank_by(self.index_parameters(), run)
+        yield from self.rank_by(self.index_parameters(words=run.words), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class TunedBm25System(Bm25Words):
             raise DataError(f"{run.name}: there are no training queries to choose k1 and b on")
         with run.stage("tune"):
             point = self._tune(run)
-        yield from self.rank_by(self.index_parameters(**point), run)
+        yield from self.rank_by(self.index_parameters(words=run.words, **point), run)
 
     def _tune(self, run: Run) -> dict[str, float]:
         rows = list(_queries_of(run.train))
@@ -232,7 +232,9 @@ class TunedBm25System(Bm25Words):
             return {}
         relevant = {row.query_id: row.relevant_doc_ids for row in rows}
         columns: list[dict[str, float]] = []
-        choices = [replace(self.index_parameters(**point), depth=_CUT) for point in _GRID]
+        choices = [
+            replace(self.index_parameters(words=run.words, **point), depth=_CUT) for point in _GRID
+        ]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
             found = dict(zip(relevant, run.first_of_bm25(rows, _CUT, index), strict=True))
             columns.append(_MEASURE.of_rankings(found, relevant))

@@ -17,6 +17,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import TRIPLES, Shift, grouped
+from msshift_bench.words import words_fact
 
 NOTHING = "nothing"
 """What a model holds out that is trained with all groups."""
@@ -71,7 +72,10 @@ class ShiftData:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The facts that decide what is trained on and asked, for identities and sidecars."""
+        """The facts that decide what is trained on and asked, for identities and sidecars.
+
+        ``words`` is one of them if the data set does not divide texts by white space.
+        """
         manifest = self.dataset.manifest
         return {
             "shift": self.shift.name,
@@ -79,6 +83,7 @@ class ShiftData:
             "data_version": manifest.data_version,
             "data_digest": manifest.content_digest,
             "text_variant": self.collection.text_variant,
+            **words_fact(self.dataset.words),
         }
 
     def queries(self) -> tuple[Row, ...]:

@@ -255,6 +255,11 @@ class Run(Facts):
         """The validation queries."""
         return self.rows("validation")
 
+    @property
+    def words(self) -> str:
+        """How texts are divided into words: as the data set's (`msshift_bench.words.WORDS`)."""
+        return str(self.identity.get("words", "whitespace"))
+
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
         """Stream the passages of the collection; see `stream`."""
         return self.stream(self.collection, stage)
@@ -279,9 +284,13 @@ class Run(Facts):
         return shared
 
     def bm25(self, parameters: Bm25Parameters | None = None) -> Bm25:
-        """Return BM25's index of the collection; the runs of a plan share it."""
-        warn_of_single_words([row.text for row in self.queries])
-        chosen = parameters or Bm25Parameters()
+        """Return BM25's index of the collection; the runs of a plan share it.
+
+        Args:
+            parameters: its parameters; by default BM25's own, with the words of the data set.
+        """
+        chosen = parameters or Bm25Parameters(words=self.words)
+        warn_of_single_words([row.text for row in self.queries], chosen.words)
         shared = self._of_collection
         index: Bm25 | None = shared.get("bm25")
         if index is None or index.parameters != chosen:

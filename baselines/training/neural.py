@@ -212,7 +212,9 @@ class Neural(Recipe, System):
         with run.stage("train"):
             encoder = run.work / _ENCODER
             if self.makes_encoder() and not encoder.exists():
-                self.make_encoder((row.text for row in run.passages("vocabulary")), encoder)
+                self.make_encoder(
+                    (row.text for row in run.passages("vocabulary")), encoder, run.words
+                )
             initial, last = self._fit_parts(run, parts, sets)
         model = self.load_model(last.best if sets else last.folder, self.model)
         check_finite_weights(model, run.name)
@@ -339,13 +341,15 @@ class Neural(Recipe, System):
         """Return whether the model starts from what `make_encoder` writes."""
         return self.random is not None
 
-    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
+    def make_encoder(self, texts: Iterable[str], folder: Path, words: str = "whitespace") -> None:
         """Write what the model starts from.
 
         Args:
             texts: the passages of the collection.
             folder: the folder to write; it appears only when it is complete.
+            words: how texts are divided into words, for a model of words (`WORDS`).
         """
+        del words
         assert self.random is not None
         length = self.query_length + self.passage_length
         make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)

@@ -12,7 +12,6 @@ data set without the same group, which its sidecar must say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -131,7 +130,8 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
             was not held out of its training.
     """
     if where == BM25:
-        return Teacher({"kind": BM25, "parameters": asdict(Bm25Parameters())}, _score_by_bm25)
+        facts = {"kind": BM25, "parameters": Bm25Parameters(words=data.dataset.words).facts}
+        return Teacher(facts, _score_by_bm25)
     folder = Path(where).expanduser()
     if not folder.is_dir():
         raise NotFoundError(

@@ -193,6 +193,7 @@ def _open_experiment(
         rows=cache(partial(source.split, held_out)),
         triples=source.triples(held_out),
         exclusions=dataset.exclusions,
+        identity=source.identity,
     )
     source.check_disjoint(run.train, held_out)
     return run

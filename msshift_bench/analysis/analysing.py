@@ -461,7 +461,7 @@ def predict_losses(
             the first measure.
         extrapolate: go on where the similarity lies beyond all groups that the link was fitted to.
         **options: how the indicator is computed; see `set_similarity`. It must be computed as it
-            was for the link.
+            was for the link. Texts are divided into words as those of the analysed data set.
 
     Returns:
         The analysis, and what it foretells for the test set "new queries": their ``similarity``;
@@ -490,7 +490,8 @@ def predict_losses(
             "the same one: --encoder (encoder=...)"
         )
     training, tested = read_query_set(train), read_query_set(test)
-    value = set_similarity(training, tested, link.against, **options).value
+    words = analysis.data.words or "whitespace"
+    value = set_similarity(training, tested, link.against, words=words, **options).value
     lowest, highest = float(link.similarities.min()), float(link.similarities.max())
     fitted = f"{lowest:.4g} to {highest:.4g}"
     inside = lowest <= value <= highest

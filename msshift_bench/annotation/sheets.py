@@ -415,7 +415,7 @@ def similar_pairs(
     Args:
         train: the training queries.
         test: the test queries.
-        encoder: the encoder.
+        encoder: the encoder; its `words` divide texts into words for BM25, too.
         per_test: how many candidates each of the two recalls for a test query.
 
     Raises:
@@ -425,11 +425,12 @@ def similar_pairs(
     """
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
-    warn_of_single_words(tested.texts)
+    warn_of_single_words(tested.texts, encoder.words)
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1
-    index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
+    parameters = Bm25Parameters(depth=depth, words=encoder.words)
+    index = Bm25(map(Passage, training.ids, training.texts), parameters)
     embeddings = embed_queries(text_of | dict(tested), encoder)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     train, test = (np.array([row_of[name] for name in part.ids]) for part in (training, tested))

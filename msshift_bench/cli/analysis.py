@@ -32,6 +32,7 @@ _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
 
 def similarity(
+    context: typer.Context,
     indicator: Annotated[
         str,
         typer.Option(
@@ -68,6 +69,7 @@ def similarity(
             rich_help_panel="Files of queries",
         ),
     ] = None,
+    words: Annotated[options.Words, "Files of queries"] = "whitespace",
     encoding: Annotated[options.Encoding, "What the indicator computes with"],
     models: Annotated[
         Path | None,
@@ -120,6 +122,8 @@ def similarity(
     chosen = find_indicator(indicator)
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the two files to compare; give both")
+    if train is None:
+        refuse(context, ("words",), "the groups of a data set")
     if train is not None and (where.shift or split != "test"):
         raise UsageError(
             "--shift and --split are for the groups of a data set; leave them out, or leave out "
@@ -148,7 +152,7 @@ def similarity(
         elif len(paths) > 2:
             raise UsageError("give one file of training queries and one of test queries")
         else:
-            values, result = compare_files(train[0], test[0], chosen.name, **settings)
+            values, result = compare_files(train[0], test[0], chosen.name, words=words, **settings)
     if per_query is not None:
         write_parquet(per_query, similarity_per_query(values, result))
         note(f"wrote {per_query}")
@@ -380,6 +384,7 @@ def annotate(
         ),
     ] = None,
     encoder_set: options.EncoderSet = None,
+    words: options.Words = "whitespace",
     per_test: Annotated[
         int | None,
         typer.Option(
@@ -427,7 +432,7 @@ def annotate(
     check_outputs(out, inputs=[train, test, candidates])
     check_sheet(out)
     if candidates is not None:
-        refuse(context, ("train", "test", "encoder", "encoder_set"), "--candidates")
+        refuse(context, ("train", "test", "encoder", "encoder_set", "words"), "--candidates")
         from msshift_bench.leakage import pairs_to_judge
 
         questions = LEAKAGE
@@ -439,7 +444,7 @@ def annotate(
 
         questions = SIMILARITY
         count = _PER_TEST if per_test is None else per_test
-        spec = choose_encoder(options.with_settings(encoder or "terms", encoder_set))
+        spec = choose_encoder(options.with_settings(encoder or "terms", encoder_set), words=words)
         with progress_bars():
             pairs = similar_pairs(train, test, spec, per_test=count)
     else:

@@ -58,8 +58,8 @@ def build(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="SHIFT=RULE: label queries by a rule of `msshift list`, e.g. "
-            "`wh-words=substring` (repeatable).",
+            help="SHIFT=RULE: a rule of `msshift list`; or `wh-words=FILE` of question words "
+            "(repeatable).",
             rich_help_panel="Groups",
         ),
     ] = None,
@@ -72,6 +72,7 @@ def build(
         ),
     ] = None,
     *,
+    words: Annotated[options.Words, "Groups"] = "whitespace",
     encoding: Annotated[options.Encoding, "Groups"],
     topic_size: Annotated[
         int | None,
@@ -84,8 +85,8 @@ def build(
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all`. Default: the paper's number, or what the "
-            "smallest group has left.",
+            help="Training queries per group, or `all`. Default: the paper's, or what the smallest "
+            "has left.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -140,9 +141,10 @@ def build(
 ) -> None:
     """Build the data set: split files for every held-out group of every shift.
 
-    In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
-    result. The same queries give the same bytes on every machine, but for topics, which rest on
-    embeddings. `restrain-14k` makes training sets of 14,000 queries near its test queries, and far.
+    In the parent folder, `datasets.load_dataset("msshift", "length-short")` loads the result. The
+    same queries give the same bytes on every machine, but for topics, which rest on embeddings.
+    `restrain-14k` has training sets of 14,000 queries near its test queries, and far. A line of
+    question words is a word, a tab, and wha, how or who.
 
     Example: `msshift build length --collection my-collection --licence cc-by-4.0`
 
@@ -188,6 +190,7 @@ def build(
             licence=licence,
             overwrite=overwrite,
             exclude=exclude,
+            words=words,
         )
     if emptied := manifest.collection.get("queries_emptied"):
         note(

@@ -64,6 +64,7 @@ def find(
             rich_help_panel="Near-duplicates",
         ),
     ] = None,
+    words: Annotated[options.Words, "Near-duplicates"] = "whitespace",
     nearest: Annotated[
         int,
         typer.Option(
@@ -146,7 +147,12 @@ def find(
     check_outputs(printing.output, inputs=[train, test, train_qrels, test_qrels])
     with progress_bars():
         found = find_leakage(
-            train, test, **search, nearest=nearest, qrels=qrels, separate_ids=separate_ids
+            *(train, test),
+            **search,
+            nearest=nearest,
+            qrels=qrels,
+            separate_ids=separate_ids,
+            words=words,
         )
     found.write(out)
     note(f"wrote {out}")

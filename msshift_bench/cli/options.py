@@ -106,6 +106,16 @@ Changes = Annotated[
     ),
 ]
 
+Words = Annotated[
+    str,
+    typer.Option(
+        help="What is a word: whitespace (default), characters (Chinese, Japanese, Thai), or "
+        "unicode.",
+        autocompletion=completing("words:WORDS"),
+        show_default=False,
+    ),
+]
+
 EncoderSet = Annotated[
     list[str] | None,
     typer.Option("--encoder-set", help="A setting, e.g. truncate_dim=256 (repeatable)."),
@@ -287,8 +297,8 @@ class Encoding:
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="The encoder of the queries: a Hub id, a folder, or `terms`. Default: "
-            "distilbert-base-uncased; for `mini` `terms`."
+            help="The encoder: a Hub id, a folder, or `terms`. Default: distilbert-base-uncased; "
+            "for `mini` `terms`."
         ),
     ] = None
     pooling: Annotated[
@@ -319,8 +329,8 @@ class Cluster:
     store: Annotated[
         str | None,
         typer.Option(
-            help="Keep the results of finished tasks in this folder or at this URL, e.g. "
-            "s3://bucket/name. Default: with other unfinished work."
+            help="Keep finished tasks in this folder or at this URL, e.g. s3://bucket/name. "
+            "Default: with unfinished work."
         ),
     ] = None
 

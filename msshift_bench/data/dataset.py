@@ -154,7 +154,13 @@ class Dataset:
             },
             self.exclusions.described,
             {shift: manifest.describe_groups(shift) for shift in manifest.shifts},
+            str(manifest.parameters.get("words", "")),
         )
+
+    @property
+    def words(self) -> str:
+        """How its texts are divided into words: a name in `msshift_bench.words.WORDS`."""
+        return str(self.manifest.parameters.get("words", "whitespace"))
 
     @property
     def exclusions(self) -> Exclusions:

@@ -182,7 +182,8 @@ class Manifest:
         texts: whether the rows hold the queries' texts; false after ``--ids-only``.
         collection: name, layout, text variant, licence, and counts and digests of queries and
             qrels.
-        parameters: seed and requested sizes; ``exclude`` where the build excluded passages.
+        parameters: seed and requested sizes; ``exclude`` where the build excluded passages;
+            ``words`` where texts are not divided into words by white space.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
             place, and whether the training sets are balanced; see `is_balanced`. Of a shift of
             labels also ``groups``: group -> one line on it; its name is a `LabelledShift`.
@@ -224,12 +225,14 @@ class Manifest:
         ]
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return a description of each group: of topics that the build made, their top terms.
+        """Return a description of each group: its top terms, its question words, or the table's.
 
         C2 of another collection is another topic than the release's C2.
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
+        question_words = self.shifts[shift].get("parameters", {}).get("words", {})
+        described |= {group: ", ".join(words) for group, words in question_words.items()}
         return {**known_shifts(self.shifts)[shift].groups, **described}
 
 
@@ -256,6 +259,8 @@ class DataInfo:
             ``balanced`` (see `is_balanced`), and ``queries``: group -> training queries.
         exclude: the passages that its build excluded, in words; "" if there are none.
         groups: shift -> group -> a description of its queries; see `Manifest.describe_groups`.
+        words: how texts are divided into words, a name in `msshift_bench.words.WORDS`; "" for the
+            default.
     """
 
     data_version: str = ""
@@ -265,6 +270,7 @@ class DataInfo:
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exclude: str = ""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    words: str = ""
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:

@@ -45,6 +45,7 @@ from msshift_bench.plumbing import (
     write_atomically,
     write_json,
 )
+from msshift_bench.words import divide, words_fact
 
 _BLOCK = 2_048
 """Texts whose vectors are kept together: 6 MB with 768 dimensions."""
@@ -160,7 +161,8 @@ def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
     """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
-        return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": PARAMETERS}
+        parameters = {**PARAMETERS, **words_fact(spec.words)}
+        return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": parameters}
     left_out = ("name", "max_length") if spec.pooling == OWN else ("name",)
     return {
         "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
@@ -187,7 +189,7 @@ def _write_vectors(
     """Embed texts, and write the vector of each query's text, whose place among them is given."""
     if spec.name == TERMS:
         report_progress("embed", 0, len(texts))
-        vectors = term_vectors(texts)
+        vectors = term_vectors([divide(text, spec.words) for text in texts])
         report_progress("embed", len(texts), len(texts))
         order = np.arange(len(texts))
         blocks = [vectors[part] for part in slices(len(texts), _BLOCK)]

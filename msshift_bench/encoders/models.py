@@ -85,7 +85,7 @@ class EncoderSpec:
 
     Attributes:
         name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
-            ignores the other attributes; "" for the collection's default.
+            ignores the other attributes but `words`; "" for the collection's default.
         pooling: ``"cls"``, the first token's vector, ``"mean"``, the mean over all tokens, or
             `OWN`, the vector that a model of sentence-transformers gives a query by itself; it cuts
             off texts by itself, too, and its folder must be such a model's.
@@ -93,6 +93,7 @@ class EncoderSpec:
         settings: how the model is loaded, and what else decides its vectors: ``query_prompt``,
             ``truncate_dim``, ``dtype``, ``normalize``, ``revision``, ``model_kwargs`` and
             ``trust_remote_code`` of `ModelSettings`.
+        words: how `TERMS` divides texts into words (`WORDS`); models have tokenizers instead.
 
     Raises:
         UnknownNameError: for another pooling.
@@ -109,6 +110,7 @@ class EncoderSpec:
     pooling: str = "cls"
     max_length: int = 64
     settings: ModelSettings = DEFAULTS
+    words: str = "whitespace"
 
     def __post_init__(self) -> None:
         check_name("pooling", self.pooling, _POOLINGS)
@@ -162,7 +164,11 @@ class Encoder:
 
 
 def choose_encoder(
-    encoder: str | EncoderSpec | None, layout: str = "", *, pooling: str | None = None
+    encoder: str | EncoderSpec | None,
+    layout: str = "",
+    *,
+    pooling: str | None = None,
+    words: str = "whitespace",
 ) -> EncoderSpec:
     """Return the encoder that was named, or else the default.
 
@@ -171,13 +177,18 @@ def choose_encoder(
         layout: the layout of the collection: ``generated`` has `TERMS` as its default, so that it
             needs no model; the others have the paper's DistilBERT.
         pooling: the pooling of an encoder that was given by name; ``cls`` by default.
+        words: how `TERMS` divides texts, if not by white space.
     """
     spec = (
         encoder
         if isinstance(encoder, EncoderSpec)
         else EncoderSpec(encoder or "", pooling or "cls")
     )
-    return spec if spec.name else replace(spec, name=TERMS if layout == "generated" else _DEFAULT)
+    return replace(
+        spec,
+        name=spec.name or (TERMS if layout == "generated" else _DEFAULT),
+        words=spec.words if words == "whitespace" else words,
+    )
 
 
 def find_encoder(spec: EncoderSpec) -> EncoderSource:

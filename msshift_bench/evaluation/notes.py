@@ -90,6 +90,8 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
             f"content {data.content_digest[:12]}"
         )
+    if data.words:
+        yield f"words of texts: {data.words}, as the data set was built"
     if data.exclude:
         yield f"excluded, as the data set was built: {data.exclude}"
     yield from (

@@ -98,12 +98,14 @@ def count_trained(
         return None
     rows = list(dataset.rows(config, "train") if train is None else train)
     shares_ids = test_set.collection is None
-    known = {row.query_id: sorted_words(row.text) if row.text else "" for row in rows}
+    known = {
+        row.query_id: sorted_words(row.text, dataset.words) if row.text else "" for row in rows
+    }
     passages = {doc_id for row in rows for doc_id in row.relevant_doc_ids}
     variants = {variant.run_id for variant in test_set.variants}
     texts = {row.query_id: row.text for row in test_set.rows}
     words_of = {
-        query_id: sorted_words(texts.get(query_id, ""))
+        query_id: sorted_words(texts.get(query_id, ""), dataset.words)
         for query_id in test_set.judged
         if query_id not in variants
     }

@@ -62,6 +62,7 @@ from msshift_bench.similarity import (
     read_query_set,
     relevant_passages,
 )
+from msshift_bench.words import words_fact
 
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
@@ -96,6 +97,7 @@ def find_leakage(
     nearest: int = 100,
     qrels: tuple[_Qrels, _Qrels] | None = None,
     separate_ids: bool = False,
+    words: str = "whitespace",
 ) -> FoundLeakage:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
@@ -118,6 +120,7 @@ def find_leakage(
             file, or judgements.
         separate_ids: whether the two sets number their queries each in its own way, so that an id
             in both means nothing.
+        words: how texts are divided into words (`WORDS`).
 
     Returns:
         The pairs, and what was counted.
@@ -136,7 +139,7 @@ def find_leakage(
         ...     print(pair.train_id, pair.test_id, pair.tier)
         1 8 same-normalised
     """
-    spec = choose_encoder(encoder, pooling=pooling)
+    spec = choose_encoder(encoder, pooling=pooling, words=words)
     least = THRESHOLDS.get(spec.name, THRESHOLDS[""]) if threshold is None else threshold
     if not 0 < least <= 1:
         raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
@@ -167,11 +170,11 @@ def find_leakage(
         rows = np.array([place_of[text] for _, text in block], dtype=np.int64)
         near.meet(block, embed(list(place_of)), rows)
         report_progress("compare", part.stop, len(training))
-    by_words = values_by_key((sorted_words(text), text) for text in test_texts)
+    by_words = values_by_key((sorted_words(text, words), text) for text in test_texts)
     matches: dict[str, dict[str, _Match]] = {text: {} for text in test_texts}
     for train_id, train_text in training:
-        for text in by_words.get(sorted_words(train_text), ()):
-            matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
+        for text in by_words.get(sorted_words(train_text, words), ()):
+            matches[text][train_id] = (_tier_of_words(text, train_text, words), None, train_text)
     for text, neighbours in zip(test_texts, near.found, strict=True):
         for distance, train_id, train_text in neighbours:
             matches[text].setdefault(train_id, (NEAR_TIER, min(1.0, -distance), train_text))
@@ -200,16 +203,17 @@ def find_leakage(
             "threshold": least,
             "nearest": nearest,
             "separate_ids": separate_ids,
+            **words_fact(words),
         },
         tuple(texts_of),
     )
 
 
-def _tier_of_words(text: str, train_text: str) -> str:
+def _tier_of_words(text: str, train_text: str, words: str) -> str:
     """Return the tier of two texts of the same words."""
     if text == train_text:
         return TIERS[0]
-    return TIERS[1] if normalise(text) == normalise(train_text) else TIERS[2]
+    return TIERS[1] if normalise(text, words) == normalise(train_text, words) else TIERS[2]
 
 
 def _embed_tests(
@@ -223,8 +227,8 @@ def _embed_tests(
         train_texts: the training texts, whose words are counted.
     """
     if spec.name == TERMS:
-        warn_of_single_words(test_texts)
-        space = WordSpace(train_texts)
+        warn_of_single_words(test_texts, spec.words)
+        space = WordSpace(train_texts, spec.words)
         return space.vectors(test_texts), space.vectors, space.facts
     embedded = embed_texts(test_texts, spec)
     return embedded.vectors, lambda texts: embed_texts(texts, spec).vectors, embedded.facts
@@ -297,15 +301,18 @@ class WordSpace:
 
     Args:
         texts: the texts whose words are counted, in any order.
+        words: how texts are divided into words (`WORDS`).
 
     Attributes:
         facts: what decides a text's vector, as JSON values.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], words: str = "whitespace") -> None:
         sample = _sample(texts)
-        self._texts = len(sample)
-        self._frequency = Counter(word for text in sample for word in set(normalise(text).split()))
+        self._texts, self._words = len(sample), words
+        self._frequency = Counter(
+            word for text in sample for word in set(normalise(text, words).split())
+        )
         self.facts: dict[str, object] = {
             "encoder": "terms",
             "weight": "idf",
@@ -319,7 +326,7 @@ class WordSpace:
 
         A word that no counted text holds weighs as much as one of a single text.
         """
-        words_of = [set(normalise(text).split()) for text in texts]
+        words_of = [set(normalise(text, self._words).split()) for text in texts]
         vocabulary = sorted(set().union(*words_of))
         weights = np.array([self._weight(word) for word in vocabulary]).reshape(-1, 1)
         vectors: Vectors = incidence(words_of, vocabulary) @ (sign_vectors(vocabulary) * weights)

@@ -73,7 +73,8 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
     embedded = embed_queries(
-        {query_id: of_topics[query_id].text for query_id in read}, EncoderSpec("terms")
+        {query_id: of_topics[query_id].text for query_id in read},
+        EncoderSpec("terms", words=dataset.words),
     )
     place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
@@ -83,7 +84,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
     if not terms:
         # The words that set a topic apart from all queries, those of no topic included.
-        terms = top_terms(grouped((row.group, row.text) for row in rows))
+        terms = top_terms(grouped((row.group, row.text) for row in rows), words=dataset.words)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
     drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():

@@ -56,6 +56,7 @@ from msshift_bench.search.ranking import (
     rankings_of,
     unpack,
 )
+from msshift_bench.words import WHITESPACE, WORDS, find_words, words_fact
 
 _logger = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ class Bm25Parameters:
         stop_words: ``english`` (Lucene's 33, removed before stemming) or ``none``.
         depth: passages per ranking, at least 1.
         engine: ``bm25s`` or ``rank_bm25``.
+        words: how texts are divided into words (`WORDS`).
     """
 
     k1: float = 0.82
@@ -129,6 +131,7 @@ class Bm25Parameters:
     stop_words: str = "english"
     depth: int = 1000
     engine: str = "bm25s"
+    words: str = WHITESPACE
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k1) and self.k1 >= 0):
@@ -141,18 +144,29 @@ class Bm25Parameters:
             ("engine", self.engine, ENGINES),
             ("stemmer", self.stemmer, STEMMERS),
             ("stop words", self.stop_words, STOP_WORD_LISTS),
+            ("words", self.words, WORDS),
         ):
             check_name(kind, name, valid)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All parameters, for identities; ``words`` only if it is not the default."""
+        return {n: v for n, v in asdict(self).items() if n != "words"} | words_fact(self.words)
+
     def tokenizer(self) -> Any:
-        """Return bm25s' tokenizer: lower-cased words of two or more letters, filtered and stemmed.
+        """Return bm25s' tokenizer: lower-cased words, filtered and stemmed.
+
+        By default a word has two or more letters; otherwise it is a word of `WORDS`.
 
         Raises:
             MissingExtraError: if bm25s or the stemmer is not installed.
         """
         stemmer = _stemming.Stemmer("english") if self.stemmer == "english" else None
         stop_words = sorted(STOP_WORD_LISTS[self.stop_words])
-        return _bm25s.tokenization.Tokenizer(stopwords=stop_words, stemmer=stemmer)
+        # bm25s' own expression; a word of one letter counts where texts are divided otherwise.
+        split = partial(find_words, words=self.words)
+        split = r"(?u)\b\w\w+\b" if self.words == WHITESPACE else split
+        return _bm25s.tokenization.Tokenizer(splitter=split, stopwords=stop_words, stemmer=stemmer)
 
 
 def stemmer_version(stemmer: str) -> str:
@@ -454,7 +468,7 @@ def kept_index(
         return Bm25(stream("index"), chosen)
     root = cache_root() / "indexes" if cache is None else cache
     what = {
-        **asdict(chosen),
+        **chosen.facts,
         "stemmed_by": stemmer_version(chosen.stemmer),
         "bm25s": _bm25s.__version__,
         "format": _FORMAT,

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from msshift_bench.words import WHITESPACE, divide, find_words
+
 _logger = logging.getLogger(__name__)
 
 _STOP_WORDS_TEXT = """
@@ -38,45 +40,53 @@ class _Separators(dict[int, str]):
 _SEPARATORS = _Separators()
 
 
-def content_words(text: str) -> list[str]:
+def content_words(text: str, words: str = WHITESPACE) -> list[str]:
     """Return a text's words, lower-cased: runs of two letters or more, without stop words.
 
     Digits count as letters; `STOP_WORDS` lists the stop words.
+
+    Args:
+        text: the text.
+        words: how it is divided into words (`WORDS`). If not by white space, a single letter beyond
+            ASCII is a word, too.
     """
-    return [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
+    text = text.lower()
+    found = _WORD.findall(text) if words == WHITESPACE else find_words(text, words)
+    return [w for w in found if w not in STOP_WORDS and (len(w) > 1 or not w.isascii())]
 
 
-def normalise(text: str) -> str:
+def normalise(text: str, words: str = WHITESPACE) -> str:
     """Return a text in lower case, without accents, its words separated by single spaces.
 
     An apostrophe between two letters goes without a trace (``what's`` is ``whats``); all other
     punctuation separates words (``1.5`` is not ``15``). Symbols such as ``+`` and ``$`` stay.
     Compatibility forms are taken apart (NFKD): full-width letters are the letters that they show.
+    The result is divided by `words` (`WORDS`); unless that is white space, symbols are removed.
     """
-    return " ".join(_words(text))
+    return " ".join(_words(text, words))
 
 
-def sorted_words(text: str) -> str:
+def sorted_words(text: str, words: str = WHITESPACE) -> str:
     """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
-    return " ".join(sorted(_words(text))) or text
+    return " ".join(sorted(_words(text, words))) or text
 
 
-def warn_of_single_words(texts: Collection[str]) -> None:
+def warn_of_single_words(texts: Collection[str], words: str = WHITESPACE) -> None:
     """Log a warning if most texts are one word beyond ASCII: BM25 and others find little in them.
 
     Chinese, Japanese and Thai have no spaces between words.
     """
-    single = sum(not text.isascii() and len(text.split()) == 1 for text in texts)
+    single = sum(not text.isascii() and len(divide(text, words).split()) == 1 for text in texts)
     if 2 * single > len(texts):
         _logger.warning(
             "%d of %d queries are one word, as without spaces between words in Chinese, Japanese "
-            "or Thai: BM25, rules and similarity of words find little in them; put a space between "
-            "words first (queries and passages), or use a model",
+            "or Thai: BM25, rules and similarity of words find little in them; divide them with "
+            "--words characters (of 'msshift build'; in Python, words='characters')",
             *(single, len(texts)),
         )
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str, words: str) -> list[str]:
     if "'" in text or "\u2019" in text:
         text = _APOSTROPHE.sub("", text)
     if text.isascii():
@@ -84,4 +94,4 @@ def _words(text: str) -> list[str]:
     else:
         text = unicodedata.normalize("NFKD", text).casefold()
         text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return text.translate(_SEPARATORS).split()
+    return divide(text.translate(_SEPARATORS), words).split()

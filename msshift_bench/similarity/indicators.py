@@ -30,6 +30,7 @@ from msshift_bench.search import content_words
 from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
+from msshift_bench.words import WHITESPACE, divide
 
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 """From the text of a query to its words."""
@@ -38,26 +39,26 @@ Models: TypeAlias = Mapping[str, str | Path] | Sequence[OpenedRunSet] | str | Pa
 """Bi-encoders; see `IndicatorOptions`."""
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words of a text as the paper counts them: lower-cased, split at white space."""
-    return text.lower().split()
+def split_words(text: str, words: str = WHITESPACE) -> list[str]:
+    """Return the words of a text, lower-cased; by default split at white space, as in the paper."""
+    return divide(text.lower(), words).split()
 
 
 def weighted_jaccard(
-    train: QueryColumns, test: QueryColumns, words_of: Tokenizer | None = None
+    train: QueryColumns, test: QueryColumns, words_of: Tokenizer = split_words
 ) -> float:
     """Return the weighted Jaccard similarity of two sets of queries, 0 to 1; it is symmetric.
 
     Args:
         train: one set.
         test: the other.
-        words_of: cuts a text into words; by default `split_words`.
+        words_of: cuts a text into words.
 
     Raises:
         DataError: if the tokenizer finds no word in one of them.
     """
     trained, tested = (
-        Counter(word for text in queries.texts for word in (words_of or split_words)(text))
+        Counter(word for text in queries.texts for word in words_of(text))
         for queries in (train, test)
     )
     total, test_total = trained.total(), tested.total()
@@ -73,7 +74,7 @@ def weighted_jaccard(
 
 
 def unseen_words(
-    train: QueryColumns, test: QueryColumns, words_of: Tokenizer | None = None
+    train: QueryColumns, test: QueryColumns, words_of: Tokenizer = content_words
 ) -> QueryValues:
     """Return the share of each test query's words that training never met, 0 to 1.
 
@@ -85,7 +86,6 @@ def unseen_words(
         test: the test queries.
         words_of: cuts a text into words; by default into those of content.
     """
-    words_of = words_of or content_words
     met = {word for text in train.texts for word in words_of(text)}
     shares = []
     for text in test.texts:
@@ -143,9 +143,11 @@ class Indicator:
             queries, or ``farther`` from them.
         options: the `IndicatorOptions` that it takes.
         source: where it is defined.
-        function: takes the training queries, the test queries and what it needs (a tokenizer or
-            `None`, `TextVectors`, or query_id -> relevant passages), and returns one value, or
+        function: takes the training queries, the test queries and what it needs (a tokenizer,
+            `TextVectors`, or query_id -> relevant passages), and returns one value, or
             `QueryValues` if it is defined per query.
+        cut: returns the words of a text that is divided by a name in `WORDS`, unless the user gives
+            a tokenizer; `None` if the indicator takes none.
     """
 
     name: str
@@ -157,6 +159,7 @@ class Indicator:
     options: tuple[str, ...]
     source: str
     function: Callable[..., Any]
+    cut: Callable[[str, str], Sequence[str]] | None = None
 
     def other_split(self, split: str) -> str:
         """Return which queries of the other groups those of a split are compared with."""
@@ -177,6 +180,7 @@ INDICATORS: Mapping[str, Indicator] = MappingProxyType(
                 options=("tokenizer",),
                 source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
                 function=weighted_jaccard,
+                cut=split_words,
             ),
             Indicator(
                 name="mean-cosine",
@@ -221,6 +225,7 @@ INDICATORS: Mapping[str, Indicator] = MappingProxyType(
                 options=("tokenizer",),
                 source="this package",
                 function=unseen_words,
+                cut=content_words,
             ),
             Indicator(
                 name="overlap",

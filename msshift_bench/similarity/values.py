@@ -46,6 +46,7 @@ from msshift_bench.similarity.query_sets import (
 )
 from msshift_bench.similarity.vectors import TextVectors, embed_texts
 from msshift_bench.stats import Figure, Figures
+from msshift_bench.words import WORDS, words_fact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,6 +197,8 @@ def set_similarity(
     train: QuerySource,
     test: QuerySource,
     indicator: str = "weighted-jaccard",
+    *,
+    words: str = "whitespace",
     **options: Unpack[IndicatorOptions],
 ) -> Similarity:
     """Say how near a set of test queries lies to a set of training queries.
@@ -205,6 +208,8 @@ def set_similarity(
             -> text, or what has a ``query_id`` and a ``text`` each, such as the rows of a split.
         test: the test queries, likewise.
         indicator: a name in `INDICATORS`.
+        words: how texts are divided into words, where the indicator or its encoder counts words
+            and no tokenizer is given (`WORDS`).
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
             ``models``, ``seed``; see `IndicatorOptions`.
 
@@ -215,7 +220,7 @@ def set_similarity(
         ``model-based``. `Indicator.higher` says whether a higher one means nearer or farther.
 
     Raises:
-        UnknownNameError: if there is no such indicator.
+        UnknownNameError: if there is no such indicator or way to divide texts.
         UsageError: if the indicator lacks an option, does not take one, or needs judgements.
         NotFoundError: if there is no such file or encoder.
         DataError: if a file is malformed, a set holds no query, or no word, or a query has another
@@ -242,7 +247,7 @@ def set_similarity(
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
     if not isinstance(options.get("models"), str | Path | None):
         raise UsageError("two sets of queries are compared under one model: give its folder")
-    needed = _needed(chosen, (*training.texts, *tested.texts), options)
+    needed = _needed(chosen, (*training.texts, *tested.texts), options, words=words)
     return _compare(chosen, training, tested, needed)
 
 
@@ -270,6 +275,7 @@ def _needed(
     *,
     dataset: Dataset | None = None,
     shift: str = "",
+    words: str = "whitespace",
 ) -> Any:
     """Return what an indicator computes with; see `Indicator.function`.
 
@@ -279,20 +285,23 @@ def _needed(
         options: how it is computed, with one model at most.
         dataset: the data set that the queries are from, if they are groups of one.
         shift: its shift, likewise.
+        words: how texts are divided into words, if they are of no data set.
     """
+    words = check_name("words", words if dataset is None else dataset.words, WORDS)
     if indicator.needs == "labels":
         assert dataset is not None  # sets of queries are refused before
         return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift, "queries")}
-    if not indicator.needs:
-        warn_of_single_words(texts)
-        return options.get("tokenizer")
+    if indicator.cut is not None:
+        warn_of_single_words(texts, words)
+        return options.get("tokenizer") or partial(indicator.cut, words=words)
     if indicator.needs == "model":
         spec = EncoderSpec(str(options.get("models")), pooling=OWN)
     else:
         layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
-        spec = choose_encoder(options.get("encoder"), layout, pooling=options.get("pooling"))
+        encoder, pooling = options.get("encoder"), options.get("pooling")
+        spec = choose_encoder(encoder, layout, pooling=pooling, words=words)
         if spec.name == TERMS:
-            warn_of_single_words(texts)
+            warn_of_single_words(texts, words)
     return embed_texts(texts, spec)
 
 
@@ -394,13 +403,19 @@ Comparison = tuple[list[Similarity], Result]
 
 
 def compare_files(
-    train: str | Path, test: str | Path, indicator: str, **options: Unpack[IndicatorOptions]
+    train: str | Path,
+    test: str | Path,
+    indicator: str,
+    *,
+    words: str = "whitespace",
+    **options: Unpack[IndicatorOptions],
 ) -> Comparison:
     """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
-    of_files = replace(set_similarity(train, test, indicator, **options), test=str(test))
+    value = set_similarity(train, test, indicator, words=words, **options)
     title = f"{find_indicator(indicator).title}, to {train}"
-    settings = {"train": str(train), "test": str(test)}
-    return [of_files], _result([of_files], {"": title}, settings, DataInfo())
+    settings = {"train": str(train), "test": str(test), **words_fact(words)}
+    of_files = [replace(value, test=str(test))]
+    return of_files, _result(of_files, {"": title}, settings, DataInfo())
 
 
 def compare_groups(

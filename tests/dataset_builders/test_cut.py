@@ -21,7 +21,7 @@ from msshift_bench.dataset_builders.groups import (
     group_by_length,
     group_by_rarest_term,
     group_by_wh_word,
-    matching_groups,
+    question_matcher,
     word_count,
 )
 from msshift_bench.records import OTHERS, PLACES, Grouping, Row
@@ -52,8 +52,8 @@ def queries(*texts: str) -> dict[str, str]:
     ],
 )
 def test_question_words(text: str, word: tuple[str, ...], substring: tuple[str, ...]) -> None:
-    assert matching_groups(text, "word") == word
-    assert matching_groups(text, "substring") == substring
+    assert question_matcher("word")(text) == word
+    assert question_matcher("substring")(text) == substring
     assert list(group_by_wh_word(queries(text)).labels.values()) == [*word, OTHERS][:1]
 
 

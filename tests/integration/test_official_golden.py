@@ -16,7 +16,7 @@ import pytest
 from msshift_bench.data import count_rows, open_collection
 from msshift_bench.dataset_builders.audit import audit_release
 from msshift_bench.dataset_builders.cut import Cut
-from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
+from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, question_matcher
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.zhan import read_resttest
 from msshift_bench.errors import FindingLog
@@ -116,8 +116,8 @@ def test_the_word_rules(official: Official) -> None:
     assert [len(rows) for rows in texts.values()] == [6496, 6497, 6494]
     disagreements = {}
     for group, rows in texts.items():
-        assert all(group in matching_groups(text, "substring") for text in rows.values())
-        found = [matching_groups(text, "word") for text in rows.values()]
+        assert all(group in question_matcher("substring")(text) for text in rows.values())
+        found = [question_matcher("word")(text) for text in rows.values()]
         disagreements[group] = (sum(group not in g for g in found), sum(not g for g in found))
     assert disagreements == {"wha": (5, 5), "how": (144, 35), "who": (37, 21)}
     wha, how, who = (set(rows) for rows in texts.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data.collection import Collection
-from msshift_bench.dataset_builders.groups import matching_groups
+from msshift_bench.dataset_builders.groups import question_matcher
 from msshift_bench.dataset_builders.release import LENGTH_CUT, TRAINING_COLUMNS
 from msshift_bench.records import Query
 
@@ -107,7 +107,7 @@ def write_mini_checkout(
 def _labels(place: int, text: str) -> list[str]:
     """Return a query's topic (every sixth has none), question word (or none) and length."""
     topic = [f"C{place % 6}"] if place % 6 < len(_TOPICS) else []
-    word = [g for g in _WORDS if g in matching_groups(text, "substring")][:1]
+    word = [g for g in _WORDS if g in question_matcher("substring")(text)][:1]
     return [*topic, *word, "short" if len(text.split(" ")) < LENGTH_CUT else "long"]
 
 

@@ -1,0 +1,78 @@
+"""Words: how a text is divided into words, for scripts with and without spaces between words.
+
+The manifest of a data set records the name in `WORDS`; every command takes it from there.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+
+from msshift_bench.errors import check_name
+
+WHITESPACE = "whitespace"
+"""The default: words stand between spaces, and each place that counts words has its own rule."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3005-\u312f\u31a0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\ua48f\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f"
+    "\U00011700-\U0001174f\U00016fe0-\U0001b2ff\U00020000-\U0003ffff"
+)
+"""Scripts without spaces between words, as ranges of a regular expression.
+
+They are those whose letters have the Line_Break class SA (Thai, Lao, Burmese, Khmer, Tai), or ID or
+CJ (Chinese characters, kana, bopomofo, Yi, Tangut, Nushu): Unicode Standard Annex 14.
+"""
+
+WORDS: Mapping[str, str] = {
+    WHITESPACE: r"\S+",
+    "characters": rf"(?=\w)[{_UNSPACED}][\p{{M}}]*|(?:[^\W{_UNSPACED}]|[\p{{M}}])+",
+    "unicode": r"[\w\p{M}]+",
+}
+r"""How a text is divided: name -> the regular expression of a word, with ``\p{M}`` for all marks.
+
+``characters``: each letter or digit of a script without spaces is a word, with its marks. In other
+scripts, a word is a run of letters, digits, marks and underscores, as in ``unicode``.
+"""
+
+
+@cache
+def _pattern(words: str) -> re.Pattern[str]:
+    check_name("words", words, WORDS)
+    letters = map(chr, range(0x300, 0x20000))  # Beyond, marks only choose a letter's shape.
+    marks = "".join(letter for letter in letters if unicodedata.category(letter)[0] == "M")
+    return re.compile(WORDS[words].replace(r"\p{M}", marks))
+
+
+def find_words(text: str, words: str) -> list[str]:
+    """Return the words of a text, in their order.
+
+    Args:
+        text: the text.
+        words: a name in `WORDS`.
+
+    Raises:
+        UnknownNameError: if there is no such name.
+
+    Examples:
+        >>> find_words("iPhone 15多少钱?", "characters")
+        ['iPhone', '15', '多', '少', '钱']
+        >>> find_words("iPhone 15多少钱?", "unicode")
+        ['iPhone', '15多少钱']
+    """
+    return _pattern(words).findall(text)
+
+
+def divide(text: str, words: str) -> str:
+    """Return a text with single spaces between its words; for ``whitespace`` the text as it is."""
+    return text if words == WHITESPACE else " ".join(find_words(text, words))
+
+
+def words_fact(words: str) -> dict[str, str]:
+    """Return the fact ``words`` for a manifest or an identity; no fact for the default.
+
+    What was made before there was a choice keeps its manifest and its identity.
+    """
+    return {} if words == WHITESPACE else {"words": words}

@@ -1,0 +1,220 @@
+"""A collection in Chinese, from the build to the losses, as typed; its texts have no spaces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench import load_dataset, load_triples, open_dataset
+from tests.conftest import Command
+
+BUILD = (
+    *("build", "length", "wh-words", "--collection", "zh", "--words", "characters"),
+    *("--rule", "wh-words=question-words.tsv", "--licence", "cc-by-4.0"),
+)
+QUESTION_WORDS = {
+    "什么": "wha",
+    "怎么": "how",
+    "多少": "how",
+    "谁": "who",
+    "什么时候": "who",
+    "哪年": "who",
+}
+NAMES = [first + second for first in "金银铜铁石木水火风云" for second in "山河湖海城桥寺塔园"]
+
+
+def rows() -> Iterator[tuple[str, str, str, str]]:
+    """Yield passage id, passage, query and group."""
+    for number, name in enumerate(NAMES):
+        person = "赵钱孙李周吴郑王"[number % 8] + "明华强丽军"[number % 5]
+        yield (
+            *(f"w{number}", f"{name}位于本省东部,是一座有名的古迹,每天都有许多客人来参观。"),
+            *((f"{name}是什么", f"请问{name}到底是什么样的地方呢?")[number % 2], "wha"),
+        )
+        yield (
+            *(f"h{number}", f"去{name}可以乘坐{number + 3}路公共汽车,下车以后再步行几分钟就到。"),
+            *((f"怎么去{name}", f"从车站怎么去{name}最方便?")[number % 2], "how"),
+        )
+        yield (
+            *(f"p{number}", f"{person}在{1500 + number}年建造了{name},后来的人又把它重新修好。"),
+            *((f"谁建造了{name}", f"{name}是什么时候由谁建造的?")[number % 2], "who"),
+        )
+
+
+def write_world(folder: Path) -> None:
+    """Write the collection ``zh``, and the files of question words, into a folder."""
+    table = list(rows())
+    files = {
+        "zh/collection.tsv": [f"{key}\t{passage}" for key, passage, _, _ in table],
+        "zh/queries.tsv": [f"q{key}\t{query}" for key, _, query, _ in table],
+        "zh/qrels.tsv": [f"q{key} 0 {key} 1" for key, *_ in table],
+        "question-words.tsv": ["\t".join(pair) for pair in QUESTION_WORDS.items()],
+        "train.tsv": [f"q{key}\t{query}" for key, _, query, _ in table],
+        "test.tsv": ["t1\t金山是什么?", "t2\t请问金河到底是什么样的地方", "t3\t今天天气好"],
+    }
+    (folder / "zh").mkdir()
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+@pytest.fixture
+def world(tmp_path: Path, msshift: Command) -> Path:
+    """Return a folder with the collection and the data set that was built from it."""
+    write_world(tmp_path)
+    done = msshift(*BUILD)
+    assert (done.returncode, "are one word" in done.stderr) == (0, False), done.stderr
+    assert "什么时候" in done.stdout
+    return tmp_path
+
+
+def figures_of(path: Path) -> list[dict[str, Any]]:
+    report = json.loads(path.read_text("utf-8"))
+    assert report["data"]["words"] == "characters"
+    figures: list[dict[str, Any]] = report["figures"]
+    return figures
+
+
+def test_queries_are_in_the_groups_of_their_words(world: Path) -> None:
+    dataset = open_dataset(world / "msshift")
+    assert dataset.words == dataset.manifest.parameters["words"] == "characters"
+    group_of = {f"q{key}": group for key, _, _, group in rows()}
+    for group, part in dataset.test_sets("wh-words").items():
+        assert {group_of[row.query_id] for row in part} == {group}
+        assert len(part) > 20
+    cut = dataset.manifest.shifts["length"]["parameters"]["cut"]
+    assert 5 < cut < 12
+    for row in load_dataset(dataset, "length", split="queries"):
+        letters = sum(letter.isalpha() for letter in row.text)
+        assert row.group in ("others", "short" if letters < cut else "long")
+    card = (world / "msshift/README.md").read_text("utf-8")
+    assert '"characters"' in card
+    assert "谁, 什么时候, 哪年" in card
+
+
+def test_every_command_reads_the_words_from_the_data_set(world: Path, msshift: Command) -> None:
+    commands = (
+        "verify",
+        "run bm25 --collection zh",
+        "run bm25-tuned --collection zh",
+        "evaluate runs --output losses.json",
+        "similarity --output words.json",
+        "similarity --indicator unseen-words --output unseen.json",
+        "similarity --indicator nearest-query --encoder terms --output nearest.json",
+        "leakage find --data msshift",
+        "analyse runs/bm25-tuned --shift wh-words --indicator weighted-jaccard --output links.json",
+        "triples --collection zh --shift length --count 2",
+    )
+    for command in commands:
+        done = msshift(*command.split())
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert "are one word" not in done.stderr, command
+
+    losses = figures_of(world / "losses.json")
+    scores = [row["value"] for row in losses if row["figure"] == "score"]
+    chance = sum(1 / rank for rank in range(1, 11)) / len(list(rows()))
+    assert len(scores) > 4
+    assert min(scores) > 0.5 > 20 * chance
+    for shift, groups in {"length": 2, "wh-words": 3}.items():
+        for figure in ("avg_in", "out", "rel_loss"):
+            values = [
+                row["value"]
+                for row in losses
+                if (row["figure"], row["shift"], row["system"]) == (figure, shift, "bm25-tuned")
+                and row["group"] != "mean"
+            ]
+            assert len(values) == groups
+            assert all(value > 0.5 for value in values) or figure == "rel_loss"
+
+    for name in ("words", "unseen", "nearest", "links"):
+        values = [
+            row["value"]
+            for row in figures_of(world / f"{name}.json")
+            if row["figure"] == "similarity"
+        ]
+        assert all(0.02 < value < 0.99 for value in values), (name, values)
+        assert len(set(values)) > 2
+
+    sidecar = json.loads((world / "runs/bm25/length.run.json").read_text("utf-8"))
+    assert sidecar["words"] == "characters"
+    dataset = open_dataset(world / "msshift")
+    triples = dataset.manifest.shifts["length"]["triples"]
+    assert triples["bm25"]["words"] == "characters"
+    relevant = {row.query_id: row.text for row in load_dataset(dataset, "length", split="queries")}
+    named = [
+        name
+        for triple in load_triples(dataset, "length-short-triples")
+        for name in [next(name for name in NAMES if name in relevant[triple.query_id])]
+    ]
+    assert len(named) > 100
+    found = dataset.manifest.shifts["wh-words"]["near_duplicates"]["test_queries"]
+    assert sum(counts["near-duplicate"] for counts in found.values()) > 0
+
+
+@pytest.mark.parametrize(("words", "near"), [("characters", {"t1", "t2"}), ("unicode", {"t1"})])
+def test_files_of_queries_take_words_as_an_option(
+    tmp_path: Path, msshift: Command, words: str, near: set[str]
+) -> None:
+    write_world(tmp_path)
+    files = f"--train train.tsv --test test.tsv --words {words}"
+    for command in ("leakage find", "similarity --output near.json", "annotate --per-test 1"):
+        done = msshift(*command.split(), *files.split())
+        assert done.returncode == 0, done.stderr
+        assert ("--words characters" in done.stderr) == (words == "unicode")
+    found = json.loads((tmp_path / "found/found.json").read_text("utf-8"))
+    assert found["words"] == words
+    pairs = pq.read_table(tmp_path / "found/candidates.parquet").to_pylist()
+    assert {pair["test_id"] for pair in pairs} == near
+    report = json.loads((tmp_path / "near.json").read_text("utf-8"))
+    assert report["settings"]["words"] == words
+    (value,) = [row["value"] for row in report["figures"] if row["figure"] == "similarity"]
+    assert 0.02 < value < 0.99 if words == "characters" else value < 0.02
+    by_bm25 = "BM25" in (tmp_path / "sheet.csv").read_text("utf-8")
+    assert by_bm25
+
+
+def test_without_characters_a_build_warns_and_bm25_finds_little(
+    tmp_path: Path, msshift: Command
+) -> None:
+    write_world(tmp_path)
+    done = msshift("build", "length", "--collection", "zh", "--licence", "cc-by-4.0")
+    assert "--words characters" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("build length --collection zh --words letters", "2 letters characters unicode"),
+        ("similarity --shift length --words characters", "2 --words leave"),
+        ("leakage find --data msshift --words characters", "2 --words leave"),
+        ("annotate --candidates train.tsv --words characters", "2 --words leave"),
+        ("build wh-words --collection zh --rule wh-words=none.tsv", "2 none.tsv substring"),
+    ],
+)
+def test_words_are_refused_where_they_have_no_meaning(
+    world: Path, msshift: Command, command: str, parts: str
+) -> None:
+    done = msshift(*command.split())
+    code, *words = parts.split()
+    assert done.returncode == int(code), done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_wrong_question_words_are_refused_with_file_and_line(
+    tmp_path: Path, msshift: Command
+) -> None:
+    write_world(tmp_path)
+    lines = ["什么\twha", "怎么 how", "谁\twhere", "什么\twho"]
+    (tmp_path / "question-words.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    done = msshift(*BUILD)
+    assert done.returncode == 1
+    for line in (2, 3, 4):
+        assert f"question-words.tsv:{line}" in done.stderr
+    assert "question-words.tsv:1" not in done.stderr
+    assert "[question-word]" in done.stderr
+    assert not (tmp_path / "msshift").exists()
