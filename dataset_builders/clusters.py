@@ -100,8 +100,9 @@ def embed_for_groups(
         pooling: of an encoder that is given by name: ``cls``, the default, ``mean``, or ``own``.
         words: how ``terms`` divides texts into words (`WORDS`).
     """
-    spec = choose_encoder(encoder, collection.layout, pooling=pooling, words=words)
-    return embed_queries(queries, spec)
+    return embed_queries(
+        queries, choose_encoder(encoder, collection.layout, pooling=pooling, words=words)
+    )
 
 
 def grow(

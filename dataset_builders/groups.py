@@ -23,7 +23,7 @@ from msshift_bench.records import OTHERS, SPLITS, Grouping
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.search import content_words
 from msshift_bench.shifts import SHIFTS, SIZED, TEST_ONLY, LabelledShift, Shift, grouped
-from msshift_bench.words import WHITESPACE, divide
+from msshift_bench.words import divide
 
 
 def shift_of_rule(name: str, rule: str) -> Shift:
@@ -37,7 +37,7 @@ def shift_of_rule(name: str, rule: str) -> Shift:
     return shift
 
 
-def word_count(text: str, words: str = WHITESPACE) -> int:
+def word_count(text: str, words: str = "whitespace") -> int:
     """Return the number of words, by default as the release of 2022 does: ``text.split(" ")``.
 
     Two spaces in a row make an empty word between them; ``text.split()`` would put four of the
@@ -51,7 +51,7 @@ def word_count(text: str, words: str = WHITESPACE) -> int:
 
 
 def group_by_length(
-    queries: Mapping[str, str], rule: str = "split-space", *, words: str = WHITESPACE
+    queries: Mapping[str, str], rule: str = "split-space", *, words: str = "whitespace"
 ) -> Grouping:
     """Put a query into ``short`` if it has fewer words than the median query, else into ``long``.
 
@@ -82,7 +82,7 @@ _GROUP_OF = {word: group for group, words in WH_WORDS.items() for word in words}
 
 
 def question_matcher(
-    rule: str = "word", words: str = WHITESPACE, group_of: Mapping[str, str] = _GROUP_OF
+    rule: str = "word", words: str = "whitespace", group_of: Mapping[str, str] = _GROUP_OF
 ) -> Callable[[str], tuple[str, ...]]:
     """Return a function that returns the groups of a text's question words, in their order.
 
@@ -104,7 +104,7 @@ def question_matcher(
     groups = {divide(word, words): group for word, group in group_of.items()}
     either = "|".join(map(re.escape, sorted(groups, key=len, reverse=True)))
     # By default a word is a run of letters and digits: "what's" has "what", "whats" has not.
-    letter = r"[^\W_]" if words == WHITESPACE else r"\S"
+    letter = r"[^\W_]" if words == "whitespace" else r"\S"
     # The lookahead consumes nothing, so that overlapping words are all found.
     whole, part = rf"(?<!{letter})({either})(?!{letter})", rf"(?=({either}))"
     find = re.compile(whole if rule == "word" else part).finditer
@@ -141,7 +141,7 @@ def group_by_wh_word(
     queries: Mapping[str, str],
     rule: str = "word",
     *,
-    words: str = WHITESPACE,
+    words: str = "whitespace",
     question_words: Mapping[str, str] = _GROUP_OF,
 ) -> Grouping:
     """Put every query into the group of the question word that comes first in it.
@@ -166,7 +166,7 @@ def group_by_rarest_term(
     rule: str = "median",
     *,
     set_aside: frozenset[str] = frozenset(),
-    words: str = WHITESPACE,
+    words: str = "whitespace",
 ) -> Grouping:
     """Put a query into ``rare`` if few other queries hold its rarest content word, else ``seen``.
 

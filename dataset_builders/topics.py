@@ -153,8 +153,9 @@ def _grouping(
     """Return the groups of clustered queries, with what describes them."""
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
-    texts = values_by_key((labels[id_], text) for id_, text in sorted(queries.items()))
-    terms = top_terms(texts, words=words)
+    terms = top_terms(
+        values_by_key((labels[id_], text) for id_, text in sorted(queries.items())), words=words
+    )
     natives = [native for native, *_ in clustering.groups]
     return Grouping(
         shift.name,

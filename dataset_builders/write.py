@@ -117,7 +117,10 @@ def write_dataset(
                 texts=texts,
                 collection=collection,
                 parameters=parameters,
-                shifts={cut.shift.name: _facts(cut, parameters) for cut in shifts},
+                shifts={
+                    cut.shift.name: _facts(cut, str(parameters.get("words", "whitespace")))
+                    for cut in shifts
+                },
                 configs=configs,
                 files={},
                 written_with=_versions(),
@@ -187,9 +190,8 @@ def _files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
-def _facts(cut: Cut, parameters: Mapping[str, object]) -> dict[str, object]:
+def _facts(cut: Cut, words: str) -> dict[str, object]:
     name, counts = cut.shift.name, count_rows(cut.shift, cut.table)
-    words = str(parameters.get("words", "whitespace"))
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,

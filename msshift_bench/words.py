@@ -41,8 +41,8 @@ scripts, a word is a run of letters, digits, marks and underscores, as in ``unic
 @cache
 def _pattern(words: str) -> re.Pattern[str]:
     check_name("words", words, WORDS)
-    letters = map(chr, range(0x300, 0x20000))  # Beyond, marks only choose a letter's shape.
-    marks = "".join(letter for letter in letters if unicodedata.category(letter)[0] == "M")
+    # Marks beyond only choose the shape of a letter.
+    marks = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
     return re.compile(WORDS[words].replace(r"\p{M}", marks))
 
 

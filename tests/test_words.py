@@ -1,5 +1,7 @@
 """How texts are divided into words: rules for any text, and other tools on the same texts."""
 
+# ruff: noqa: RUF001 (full-width letters)
+
 from __future__ import annotations
 
 import re
@@ -97,7 +99,7 @@ def test_bm25s_cuts_words_at_marks_and_unicode_does_not(text: str) -> None:
 
 def test_an_unknown_way_is_refused() -> None:
     for call in (find_words, divide):
-        with pytest.raises(UnknownNameError, match="character.*characters"):
+        with pytest.raises(UnknownNameError, match=r"character.*characters"):
             call("北京", "character")
 
 

@@ -68,9 +68,10 @@ class MonoT5(Reranker):
         del settings
         return load_module(_scorer_class(), where)
 
-    def make_encoder(self, texts: Iterable[str], folder: Path, words: str = "whitespace") -> None:
+    def make_encoder(
+        self, texts: Iterable[str], folder: Path, _words: str = "whitespace", /
+    ) -> None:
         """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
-        del words
         shape = self.random
         assert shape is not None
         tokenizer = transformers.PreTrainedTokenizerFast(

@@ -343,7 +343,9 @@ class WordReranker(Reranker):
         """Return that it does: the collection decides which words have vectors."""
         return True
 
-    def make_encoder(self, texts: Iterable[str], folder: Path, words: str = "whitespace") -> None:
+    def make_encoder(
+        self, texts: Iterable[str], folder: Path, words: str = "whitespace", /
+    ) -> None:
         """Write the words and their vectors."""
         table = make_word_table(texts, self.words, self.encoder, seed=self.seed, division=words)
         table.save(folder)

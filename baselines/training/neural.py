@@ -341,15 +341,16 @@ class Neural(Recipe, System):
         """Return whether the model starts from what `make_encoder` writes."""
         return self.random is not None
 
-    def make_encoder(self, texts: Iterable[str], folder: Path, words: str = "whitespace") -> None:
+    def make_encoder(
+        self, texts: Iterable[str], folder: Path, _words: str = "whitespace", /
+    ) -> None:
         """Write what the model starts from.
 
         Args:
             texts: the passages of the collection.
             folder: the folder to write; it appears only when it is complete.
-            words: how texts are divided into words, for a model of words (`WORDS`).
+            _words: how texts are divided into words, for a model of words (`WORDS`).
         """
-        del words
         assert self.random is not None
         length = self.query_length + self.passage_length
         make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)

@@ -429,8 +429,9 @@ def similar_pairs(
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1
-    parameters = Bm25Parameters(depth=depth, words=encoder.words)
-    index = Bm25(map(Passage, training.ids, training.texts), parameters)
+    index = Bm25(
+        map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth, words=encoder.words)
+    )
     embeddings = embed_queries(text_of | dict(tested), encoder)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     train, test = (np.array([row_of[name] for name in part.ids]) for part in (training, tested))

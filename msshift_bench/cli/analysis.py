@@ -122,13 +122,8 @@ def similarity(
     chosen = find_indicator(indicator)
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the two files to compare; give both")
-    if train is None:
-        refuse(context, ("words",), "the groups of a data set")
-    if train is not None and (where.shift or split != "test"):
-        raise UsageError(
-            "--shift and --split are for the groups of a data set; leave them out, or leave out "
-            "--train and --test"
-        )
+    refused = ("words",) if train is None else ("shift", "split")
+    refuse(context, refused, "the groups of a data set" if train is None else "--train and --test")
     by_judgements = chosen.needs == "labels" and train is not None
     if per_query is not None and (by_judgements or not chosen.per_query):
         raise UsageError(f"{chosen.name} has no values per query that {per_query} could hold")

@@ -88,10 +88,8 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
     if data.edition:
         yield (
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
-            f"content {data.content_digest[:12]}"
+            f"content {data.content_digest[:12]}" + f", words {data.words}" * bool(data.words)
         )
-    if data.words:
-        yield f"words of texts: {data.words}, as the data set was built"
     if data.exclude:
         yield f"excluded, as the data set was built: {data.exclude}"
     yield from (

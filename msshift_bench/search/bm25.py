@@ -163,10 +163,14 @@ class Bm25Parameters:
         """
         stemmer = _stemming.Stemmer("english") if self.stemmer == "english" else None
         stop_words = sorted(STOP_WORD_LISTS[self.stop_words])
-        # bm25s' own expression; a word of one letter counts where texts are divided otherwise.
-        split = partial(find_words, words=self.words)
-        split = r"(?u)\b\w\w+\b" if self.words == WHITESPACE else split
-        return _bm25s.tokenization.Tokenizer(splitter=split, stopwords=stop_words, stemmer=stemmer)
+        return _bm25s.tokenization.Tokenizer(
+            # The first is bm25s' own; the others find words of one letter, too.
+            splitter=r"(?u)\b\w\w+\b"
+            if self.words == WHITESPACE
+            else partial(find_words, words=self.words),
+            stopwords=stop_words,
+            stemmer=stemmer,
+        )
 
 
 def stemmer_version(stemmer: str) -> str:

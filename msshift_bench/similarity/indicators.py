@@ -30,7 +30,7 @@ from msshift_bench.search import content_words
 from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
-from msshift_bench.words import WHITESPACE, divide
+from msshift_bench.words import divide
 
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 """From the text of a query to its words."""
@@ -39,7 +39,7 @@ Models: TypeAlias = Mapping[str, str | Path] | Sequence[OpenedRunSet] | str | Pa
 """Bi-encoders; see `IndicatorOptions`."""
 
 
-def split_words(text: str, words: str = WHITESPACE) -> list[str]:
+def split_words(text: str, words: str = "whitespace") -> list[str]:
     """Return the words of a text, lower-cased; by default split at white space, as in the paper."""
     return divide(text.lower(), words).split()
 

@@ -298,8 +298,9 @@ def _needed(
         spec = EncoderSpec(str(options.get("models")), pooling=OWN)
     else:
         layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
-        encoder, pooling = options.get("encoder"), options.get("pooling")
-        spec = choose_encoder(encoder, layout, pooling=pooling, words=words)
+        spec = choose_encoder(
+            options.get("encoder"), layout, pooling=options.get("pooling"), words=words
+        )
         if spec.name == TERMS:
             warn_of_single_words(texts, words)
     return embed_texts(texts, spec)

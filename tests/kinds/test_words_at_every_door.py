@@ -183,6 +183,6 @@ def test_an_unknown_way_to_divide_texts_is_refused(tmp_path: Path) -> None:
         lambda: ms.build_dataset(folder, ["length"], tmp_path / "built", words="letters"),
         lambda: Bm25Parameters(words="letters"),
     ):
-        with pytest.raises(UnknownNameError, match="letters.*characters"):
+        with pytest.raises(UnknownNameError, match=r"letters.*characters"):
             call()
     assert not (tmp_path / "built").exists()
