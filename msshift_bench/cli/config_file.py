@@ -79,7 +79,8 @@ def settings_model() -> type[Checked]:
     """Return the model of the file; pydantic is imported only where there is a file."""
     from pydantic import Field
 
-    from msshift_bench.checked import Checked, Listed, ShiftName, Text
+    from msshift_bench.checked import Checked, Listed, ShiftName, Text, valid_name
+    from msshift_bench.words import WORDS
 
     place = Annotated[Text, Field(min_length=1)]
 
@@ -89,6 +90,7 @@ def settings_model() -> type[Checked]:
         cache: place | None = None
         recipes: place | None = None
         shifts: Annotated[tuple[ShiftName, ...], Listed, Field(min_length=1)] | None = None
+        words: Annotated[str, valid_name("words", WORDS)] | None = None
 
     return Settings
 
@@ -96,7 +98,7 @@ def settings_model() -> type[Checked]:
 def _resolve(key: str, value: Any, folder: Path) -> Any:
     """Make paths of the file absolute; the name of a collection that is no folder stays."""
     # As for --collection, a folder that is called mini is written ./mini.
-    if key == "shifts" or (key == "collection" and value.partition(":")[0] == "mini"):
+    if key in ("shifts", "words") or (key == "collection" and value.partition(":")[0] == "mini"):
         return value
     path = folder / Path(value).expanduser()
     names_a_path = key != "collection" or value.startswith((".", "/", "~")) or path.is_dir()
@@ -125,8 +127,9 @@ def find_config() -> ConfigFile | None:
 def fill_in(context: Any) -> None:
     """Fill in what was not typed before a command runs, and say so on stderr.
 
-    The data set and the shifts become the command's arguments. The collection, the cache and the
-    folder of recipes become environment variables until it ends: they are read where they are used.
+    The data set, the shifts and the words become the command's arguments. The collection, the cache
+    and the folder of recipes become environment variables until it ends: they are read where they
+    are used.
 
     Args:
         context: typer's context of the command.
@@ -173,4 +176,4 @@ def key_of(parameter: Any) -> str:
         return "data"
     if parameter.name == "collection" and parameter.default is None:
         return "collection"
-    return "shifts" if parameter.name in ("shift", "shifts") else ""
+    return {"shift": "shifts", "shifts": "shifts", "words": "words"}.get(parameter.name, "")

@@ -81,7 +81,7 @@ def warn_of_single_words(texts: Collection[str], words: str = WHITESPACE) -> Non
         _logger.warning(
             "%d of %d queries are one word, as without spaces between words in Chinese, Japanese "
             "or Thai: BM25, rules and similarity of words find little in them; divide them with "
-            "--words characters (of 'msshift build'; in Python, words='characters')",
+            "--words characters (for a data set, when it is built; in Python, words='characters')",
             *(single, len(texts)),
         )
 

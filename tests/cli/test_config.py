@@ -188,6 +188,7 @@ colection = "x"
 cache = 3
 
 shifts = ["length", "lenght"]
+words = "character"
 [data]
 """
 
@@ -200,10 +201,11 @@ def test_each_error_of_the_file_names_its_line(msshift: Command, work: Path) -> 
         (1, "colection: there is no such field; did you mean 'collection'?"),
         (2, "cache: expected a text, found a number"),
         (4, "shifts[1]: unknown shift 'lenght'; did you mean 'length'?"),
-        (5, "data: expected a text, found a table"),
+        (5, "words: unknown words 'character'; did you mean 'characters'?"),
+        (6, "data: expected a text, found a table"),
     ):
         assert f"msshift.toml:{line}: {wrong}" in done.stderr
-    assert "valid are data, collection, cache, recipes, shifts" in done.stderr
+    assert "valid are data, collection, cache, recipes, shifts, words" in done.stderr
     for arguments in (["verify", "--help"], ["--version"]):
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), "a broken file spoils no help"
@@ -239,7 +241,8 @@ def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ...]) -> None:
     command: Any = COMMANDS[words]
-    named = {"data": "data", "collection": "collection", "shift": "shifts", "shifts": "shifts"}
+    same = ("data", "collection", "shifts", "words")
+    named = {**dict(zip(same, same, strict=True)), "shift": "shifts"}
     # The demo generates what it needs, and brings its own data set.
     expected = {} if words == ("demo",) else named
     for parameter in command.params:
@@ -256,7 +259,7 @@ def test_the_page_runs(tmp_path: Path) -> None:
     written = page.partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "msshift.toml").write_text(written)
     read = config_file.read_config(tmp_path / "msshift.toml")
-    assert list(read) == ["data", "collection", "cache", "recipes", "shifts"]
+    assert list(read) == ["data", "collection", "cache", "recipes", "shifts", "words"]
 
 
 def test_a_folder_of_recipes_comes_before_the_packaged_ones(msshift: Command, work: Path) -> None:

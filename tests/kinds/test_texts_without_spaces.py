@@ -38,11 +38,15 @@ def write_collection(folder: Path, chinese: int) -> Path:
     return folder
 
 
-DOORS: dict[str, Callable[[dict[str, str]], object]] = {
-    "set_similarity": lambda queries: ms.set_similarity(queries, queries),
-    "set_similarity, unseen words": lambda q: ms.set_similarity(q, q, "unseen-words"),
-    "set_similarity, terms": lambda q: ms.set_similarity(q, q, "nearest-query", encoder="terms"),
-    "find_leakage": lambda queries: ms.find_leakage(queries, queries),
+DOORS: dict[str, Callable[[dict[str, str], str], object]] = {
+    "set_similarity": lambda q, words: ms.set_similarity(q, q, words=words),
+    "set_similarity, unseen words": lambda q, words: ms.set_similarity(
+        q, q, "unseen-words", words=words
+    ),
+    "set_similarity, terms": lambda q, words: ms.set_similarity(
+        q, q, "nearest-query", encoder="terms", words=words
+    ),
+    "find_leakage": lambda q, words: ms.find_leakage(q, q, words=words),
 }
 
 
@@ -53,7 +57,7 @@ def test_functions_warn_of_texts_without_spaces(
 ) -> None:
     queries = queries_in(script)
     with caplog.at_level(logging.WARNING), suppress(MsShiftError):
-        DOORS[door](queries)
+        DOORS[door](queries, "whitespace")
     assert [record.message.partition(", as")[0] for record in caplog.records] in (
         [f"20 of 20 queries {WARNING}"],
         [f"40 of 40 queries {WARNING}"],
@@ -66,8 +70,18 @@ def test_nothing_warns_of_words_between_spaces(caplog: pytest.LogCaptureFixture,
     single = {key: f"hotel{key}" for key in segmented}
     for queries in (segmented, single):
         with caplog.at_level(logging.WARNING), suppress(MsShiftError):
-            DOORS[door](queries)
+            DOORS[door](queries, "whitespace")
     assert not caplog.records
+
+
+@pytest.mark.parametrize("words", ["characters", "unicode"])
+@pytest.mark.parametrize("door", DOORS)
+def test_only_characters_silence_the_warning(
+    caplog: pytest.LogCaptureFixture, door: str, words: str
+) -> None:
+    with caplog.at_level(logging.WARNING), suppress(MsShiftError):
+        DOORS[door](queries_in("Chinese"), words)
+    assert (WARNING in caplog.text) == (words == "unicode")
 
 
 COMMANDS = (
@@ -101,6 +115,7 @@ def test_commands_warn_of_texts_without_spaces(
         (tmp_path / path.name).symlink_to(path)
     done = run_msshift(command.split(), tmp_path)
     assert WARNING in caplog.text + done.stderr
+    assert "--words characters" in caplog.text + done.stderr
     assert "Traceback" not in done.stderr
 
 
