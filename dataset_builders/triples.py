@@ -160,7 +160,7 @@ def add_triples(
         facts = {
             "negatives": count,
             "seed": seed,
-            "bm25": parameters.facts,
+            "bm25": parameters.parameters(),
             "passages": {"rows": passages.rows, "sha256": passages.hexdigest()},
             "text": collection.text_variant,
         }

@@ -109,5 +109,5 @@ def test_only_a_choice_is_a_fact() -> None:
         {"words": "characters"},
         {"words": "unicode"},
     ]
-    assert "words" not in Bm25Parameters().facts
-    assert Bm25Parameters(words="unicode").facts["words"] == "unicode"
+    assert "words" not in Bm25Parameters().parameters()
+    assert Bm25Parameters(words="unicode").parameters()["words"] == "unicode"

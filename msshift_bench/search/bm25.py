@@ -148,9 +148,8 @@ class Bm25Parameters:
         ):
             check_name(kind, name, valid)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """All parameters, for identities; ``words`` only if it is not the default."""
+    def parameters(self) -> dict[str, Any]:
+        """Return all parameters, for identities; ``words`` only if it is not the default."""
         return {n: v for n, v in asdict(self).items() if n != "words"} | words_fact(self.words)
 
     def tokenizer(self) -> Any:
@@ -472,7 +471,7 @@ def kept_index(
         return Bm25(stream("index"), chosen)
     root = cache_root() / "indexes" if cache is None else cache
     what = {
-        **chosen.facts,
+        **chosen.parameters(),
         "stemmed_by": stemmer_version(chosen.stemmer),
         "bm25s": _bm25s.__version__,
         "format": _FORMAT,
