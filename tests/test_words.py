@@ -76,9 +76,9 @@ def test_unicode_finds_the_words_of_python_where_there_is_no_mark(text: str) -> 
     assert find_words(bare, "unicode") == re.findall(r"\w+", bare)
 
 
-def tokens(text: str, **options: str) -> list[str]:
+def tokens(text: str, words: str = "whitespace") -> list[str]:
     """Return the words that BM25 counts in a text, without stop words and stems."""
-    tokenizer = Bm25Parameters(stemmer="none", stop_words="none", **options).tokenizer()
+    tokenizer = Bm25Parameters(stemmer="none", stop_words="none", words=words).tokenizer()
     (ids,) = tokenizer.streaming_tokenize([text], allow_empty=False)
     known = {number: word for word, number in tokenizer.get_vocab_dict().items()}
     return [known[number] for number in ids]

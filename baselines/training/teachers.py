@@ -130,8 +130,8 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
             was not held out of its training.
     """
     if where == BM25:
-        facts = {"kind": BM25, "parameters": Bm25Parameters(words=data.dataset.words).parameters()}
-        return Teacher(facts, _score_by_bm25)
+        parameters = Bm25Parameters(words=data.dataset.words).parameters()
+        return Teacher({"kind": BM25, "parameters": parameters}, _score_by_bm25)
     folder = Path(where).expanduser()
     if not folder.is_dir():
         raise NotFoundError(

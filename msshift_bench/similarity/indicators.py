@@ -159,7 +159,7 @@ class Indicator:
     options: tuple[str, ...]
     source: str
     function: Callable[..., Any]
-    cut: Callable[[str, str], Sequence[str]] | None = None
+    cut: Callable[..., Sequence[str]] | None = None
 
     def other_split(self, split: str) -> str:
         """Return which queries of the other groups those of a split are compared with."""

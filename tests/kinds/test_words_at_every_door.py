@@ -14,7 +14,7 @@ import pytest
 import msshift_bench as ms
 from msshift_bench.annotation import similar_pairs
 from msshift_bench.baselines.rerankers.word_reranker import WordTable, WordVectors, make_word_table
-from msshift_bench.data import ContentDigest
+from msshift_bench.data import Collection, ContentDigest
 from msshift_bench.dataset_builders.clusters import top_terms
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import (
@@ -32,11 +32,11 @@ from tests.support.bare_runs import bare_run
 
 ONE, OTHER = "北京天气", "天气北京"
 TRAIN, TEST = {"1": ONE}, {"8": OTHER}
-FAR = {f"f{number}": chr(0x5000 + number) * 3 for number in range(40)}
+FAR = {f"f{number}": chr(0x5000 + number) * 3 for number in range(100)}
 """Texts of other characters."""
 
 
-def write_collection(folder: Path) -> ms.Collection:
+def write_collection(folder: Path) -> Collection:
     texts = {"1": "上海", "2": ONE, **FAR}
     folder.mkdir(exist_ok=True)
     lines = [f"{doc_id}\t{text}\n" for doc_id, text in texts.items()]
