@@ -360,10 +360,14 @@ def annotate(
         Path | None,
         typer.Option(
             help="The training queries (lines of query_id, tab, text): ask how like them the test "
-            "queries are."
+            "queries are.",
+            rich_help_panel="Files of queries",
         ),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="The test queries, likewise.")] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="The test queries, likewise.", rich_help_panel="Files of queries"),
+    ] = None,
     candidates: Annotated[
         Path | None,
         typer.Option(
@@ -379,7 +383,7 @@ def annotate(
         ),
     ] = None,
     encoder_set: options.EncoderSet = None,
-    words: options.Words = "whitespace",
+    words: Annotated[options.Words, "Files of queries"] = "whitespace",
     per_test: Annotated[
         int | None,
         typer.Option(
