@@ -224,7 +224,7 @@ def _list_all(data: str, chosen: str) -> None:
     if chosen == "json":
         indicators = {name: plain(row) for name, row in INDICATORS.items()}
         for row in indicators.values():
-            del row["function"]
+            del row["function"], row["cut"]
         head = {
             "data": facts,
             "shifts": {
