@@ -195,6 +195,23 @@ def test_files_of_queries_take_words_as_an_option(
     assert by_bm25
 
 
+def test_topics_have_characters_as_terms_and_are_built_again(
+    tmp_path: Path, msshift: Command
+) -> None:
+    write_world(tmp_path)
+    shifts = "topics wh-words rare-terms --encoder terms --out built"
+    done = msshift("build", *shifts.split(), *BUILD[3:])
+    assert done.returncode == 0, done.stderr
+    for mode in ("replay", "retrain"):
+        done = msshift("verify", "built", "--topics", mode, "--collection", "zh")
+        assert done.returncode == 0, done.stderr
+    facts = open_dataset(tmp_path / "built").manifest.shifts
+    terms = [term for of_topic in facts["topics"]["found"]["terms"].values() for term in of_topic]
+    assert {len(term) for term in terms} == {1}
+    assert len(set(terms)) > 20
+    assert set(terms) <= {*FIRST, *SECOND, *"".join(text for _, text, _ in queries())}
+
+
 def test_without_characters_a_build_warns_and_has_no_short_query(
     tmp_path: Path, msshift: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
