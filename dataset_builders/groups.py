@@ -110,8 +110,7 @@ def question_matcher(
     find = re.compile(whole if rule == "word" else part).finditer
 
     def match(text: str) -> tuple[str, ...]:
-        found = find(divide(text.lower(), words))
-        return tuple(dict.fromkeys(groups[word[1]] for word in found))
+        return tuple(dict.fromkeys(groups[word[1]] for word in find(divide(text.lower(), words))))
 
     return match
 
@@ -157,8 +156,12 @@ def group_by_wh_word(
     """
     match = question_matcher(rule, words, question_words)
     labels = {query_id: next(iter(match(text)), OTHERS) for query_id, text in queries.items()}
-    listed = grouped((group, word) for word, group in question_words.items())
-    return Grouping("wh-words", labels, rule, {"words": listed})
+    return Grouping(
+        "wh-words",
+        labels,
+        rule,
+        {"words": grouped((group, word) for word, group in question_words.items())},
+    )
 
 
 def group_by_rarest_term(

@@ -490,8 +490,9 @@ def predict_losses(
             "the same one: --encoder (encoder=...)"
         )
     training, tested = read_query_set(train), read_query_set(test)
-    words = analysis.data.words or "whitespace"
-    value = set_similarity(training, tested, link.against, words=words, **options).value
+    value = set_similarity(
+        *(training, tested, link.against), words=analysis.data.words or "whitespace", **options
+    ).value
     lowest, highest = float(link.similarities.min()), float(link.similarities.max())
     fitted = f"{lowest:.4g} to {highest:.4g}"
     inside = lowest <= value <= highest

@@ -231,8 +231,10 @@ class Manifest:
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
-        question_words = self.shifts[shift].get("parameters", {}).get("words", {})
-        described |= {group: ", ".join(words) for group, words in question_words.items()}
+        described |= {
+            group: ", ".join(words)
+            for group, words in self.shifts[shift].get("parameters", {}).get("words", {}).items()
+        }
         return {**known_shifts(self.shifts)[shift].groups, **described}
 
 

@@ -161,8 +161,11 @@ def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
     """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
-        parameters = {**PARAMETERS, **words_fact(spec.words)}
-        return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": parameters}
+        return {
+            "encoder": TERMS,
+            "encoder_sha256": source.sha256,
+            "parameters": {**PARAMETERS, **words_fact(spec.words)},
+        }
     left_out = ("name", "max_length") if spec.pooling == OWN else ("name",)
     return {
         "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
