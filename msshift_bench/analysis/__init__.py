@@ -30,11 +30,10 @@ from msshift_bench.analysis.group_links import (
     say_link,
 )
 from msshift_bench.analysis.paper_tables import analyse_published, load_published
-from msshift_bench.analysis.query_links import BOX, query_claims
+from msshift_bench.analysis.query_links import query_claims
 
 __all__ = [
     "ALL_GROUPS",
-    "BOX",
     "Link",
     "MEAN_OF_SYSTEMS",
     "align_scores",

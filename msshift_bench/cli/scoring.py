@@ -415,24 +415,24 @@ def report(
     where: options.Questions,
     reference: Annotated[
         str | None,
-        typer.Option(help="Add tables of the leads over this system (its name or its folder)."),
+        typer.Option(help="Draw the leads over this system (its name or its folder)."),
     ] = None,
     no_links: Annotated[
         bool,
         typer.Option(
             "--no-links",
-            help="Leave out what is lost against the similarity to the training queries, which "
-            "takes longest.",
+            help="Leave out the losses against the similarity to the training queries, which take "
+            "longest.",
         ),
     ] = False,
     table_format: options.TextOrJson = "text",
 ) -> None:
     """Draw what run sets lose: one page to read and print, and every picture as a file.
 
-    `report.html` holds everything that it needs, opens from a disk, and asks nothing of any server.
-    Beside it, `figures/` holds each picture as SVG, PNG and PDF, with its numbers as CSV, and
-    `tables/` the tables in the paper's layout as LaTeX and CSV. A picture whose data are not there
-    is left out; the command and the page say which, and what would bring it.
+    `report.html` begins with one sentence for each system and shift, and has a chart for each
+    question. It needs no other file and no server. `figures/` has each picture as SVG, PNG and PDF,
+    with its numbers as CSV. `tables/` has the tables in the paper's layout as LaTeX and CSV. A
+    chart whose data are missing is left out; the command and the page report how to get it.
 
     Example: `msshift report runs/ --out report`
     """

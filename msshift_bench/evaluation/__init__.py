@@ -13,7 +13,6 @@ from msshift_bench.evaluation.claims import (
     WHOLE,
     estimates_of,
     lead_claims,
-    loss_claims,
 )
 from msshift_bench.evaluation.evaluating import (
     by_shift,
@@ -45,7 +44,7 @@ from msshift_bench.evaluation.opening import (
 )
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, tabulated
-from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
+from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of
 from msshift_bench.evaluation.scoring import Scored, score_opened, score_runs
 from msshift_bench.evaluation.settings import (
     LeftOut,
@@ -55,7 +54,6 @@ from msshift_bench.evaluation.settings import (
     parse_measure,
 )
 from msshift_bench.evaluation.tables import (
-    FEWEST_IN_SLICE,
     WITH_ENDS,
     figure_ends,
     figure_text,
@@ -82,7 +80,6 @@ __all__ = [
     "ALLOWANCES",
     "ALL_QUERIES",
     "EVERYTHING",
-    "FEWEST_IN_SLICE",
     "GroupState",
     "LeftOut",
     "Measure",
@@ -121,7 +118,6 @@ __all__ = [
     "lead_table",
     "figure_ends",
     "figure_text",
-    "loss_claims",
     "loss_table",
     "losses_of",
     "matrix_table",
@@ -144,5 +140,4 @@ __all__ = [
     "test_set_of_shift",
     "tie_notes",
     "what_counts",
-    "slice_scores",
 ]

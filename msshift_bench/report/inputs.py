@@ -1,8 +1,8 @@
-"""What a report is drawn from: results, texts, and how near queries lie to training queries."""
+"""What a report is drawn from: results, leads, and the links of losses with similarity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msshift_bench.analysis import analyse_report
@@ -16,40 +16,37 @@ from msshift_bench.evaluation import (
     Scores,
     Settings,
     by_shift,
-    parse_measure,
+    differences_of,
+    evaluate_run_sets,
 )
 from msshift_bench.output import Look, looks_of
-from msshift_bench.report.drawing import NotDrawn
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.similarity import Similarity, group_similarity
-from msshift_bench.stats import Figures
+from msshift_bench.stats import FIGURES, Figures
 
-RANK_MEASURE = "RR"
-"""The measure whose inverse is the rank of the first relevant passage."""
-
-MODEL_BASED = "model-based"
+_MODEL_BASED = "model-based"
 """The indicator R, which takes the models that were trained without each group."""
 
-NearestQuery = tuple[str, float]
-"""The text of the training query that is nearest to a test query, and their cosine."""
+_LEADS = tuple(name for name, kind in FIGURES.items() if kind.is_lead)
 
-_LINKS = "Losses against similarity: groups, distributions, intervals, box plots"
-"""The title of all pictures of the links together."""
+Missing = tuple[str, str]
+"""Why a chart cannot be drawn, and how to get what is missing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Everything that pictures are drawn from.
+    """Everything that charts are drawn from.
 
     Attributes:
-        result: what was evaluated, by the measures that were asked for and by `RANK_MEASURE`.
-        settings: with the measures that were asked for; the first one is drawn.
+        result: the losses, by all measures of the settings.
+        settings: the first measure is drawn.
         dataset: the data set.
         shifts: the shifts, each with the scores of its systems.
         looks: system -> how it is drawn.
-        nearest: shift -> test query -> its nearest training query, of those that the models without
-            its group were trained on; empty if the data set holds no texts.
+        reference: the system that leads are computed over; `None` for no leads.
+        leads: the comparison of all systems with the reference; `None` without a reference.
         links: the links of losses with indicators; or why there are none.
+        figures: all figures by the measure that is drawn, with the leads.
     """
 
     result: Result
@@ -57,64 +54,58 @@ class Inputs:
     dataset: Dataset
     shifts: Sequence[tuple[Shift, Sequence[Scores]]]
     looks: Mapping[str, Look]
-    nearest: Mapping[str, Mapping[str, NearestQuery]]
-    links: Result | NotDrawn
+    reference: str | None
+    leads: Result | None
+    links: Result | Missing
+    figures: Figures
 
     @property
     def measure(self) -> Measure:
         """The measure that is drawn."""
         return self.settings.measures[0]
 
-    def figures(self, shift: Shift, *names: str) -> Figures:
-        """Return the figures of these names, e.g. ``rel_loss``, by the measure that is drawn."""
-        return self.result.figures.where(shift=shift.name, measure=self.measure.name, figure=names)
-
-
-def with_ranks(settings: Settings) -> Settings:
-    """Return settings whose measures also say at which ranks answers stand."""
-    if RANK_MEASURE in map(str, settings.measures):
-        return settings
-    return replace(settings, measures=(*settings.measures, parse_measure(RANK_MEASURE)))
+    def groups(self, shift: Shift) -> Mapping[str, str]:
+        """Return group -> a description of its queries."""
+        return self.result.data.groups.get(shift.name, {})
 
 
 def read_inputs(
-    result: Result, settings: Settings, opened: Opened, dataset: Dataset, *, links: bool = True
+    opened: Opened,
+    dataset: Dataset,
+    settings: Settings,
+    allow: str | Collection[str],
+    *,
+    links: bool,
 ) -> Inputs:
-    """Read what pictures show beside the result on run sets.
+    """Evaluate run sets, and read what charts show with their losses.
 
     Args:
-        result: the losses, with the measures of `with_ranks`.
-        settings: with the measures that were asked for.
-        opened: the run sets that were evaluated.
+        opened: the run sets, and the reference.
         dataset: the data set.
-        links: as for `write_report`, like the next one.
+        settings: as for `write_report`, like all others.
+        allow: the allowances.
+        links: whether to link losses with similarity.
     """
+    reference, measure = opened.reference, settings.measures[0]
+    compared = opened if reference is None else opened.comparing()
+    result = evaluate_run_sets(compared, settings=settings, allow=allow)
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
-    nearest: dict[str, Mapping[str, NearestQuery]] = {}
-    similarities: list[Similarity] = []
-    for shift, scores in shifts:
-        is_linked = links and dataset.manifest.texts and not shift.by_size
-        if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, opened.run_sets)
-            nearest[shift.name] = {
-                query_id: (text, float(cosine))
-                for part in of_shift
-                if part.indicator == "nearest-query"
-                for query_id, text, cosine in zip(
-                    part.query_ids, part.nearest.texts, part.values, strict=True
-                )
-            }
-            similarities += of_shift
+    leads = None
+    if reference is not None:
+        leads = differences_of(result.scores, result.data, settings, reference=reference)
+    of_leads = () if leads is None else leads.figures.where(figure=_LEADS)
     return Inputs(
         result,
         settings,
         dataset,
         shifts,
         looks_of(part.system for part in result.scores),
-        nearest,
-        _link(result, settings.measures[0], similarities)
-        if similarities
-        else _unlinked(dataset, links=links),
+        reference,
+        leads,
+        _link(result, measure, opened, dataset)
+        if links
+        else ("it was not asked for", "`msshift report` without --no-links"),
+        Figures([*result.figures, *of_leads]).where(measure=measure.name),
     )
 
 
@@ -122,8 +113,8 @@ KEEP_MODELS = "msshift run bi-encoder --keep-model --name bi-encoder-kept"
 """A command that keeps models also where complete runs of the bi-encoder have kept none."""
 
 
-def why_no_loss(scores: Iterable[Scores]) -> tuple[str, str]:
-    """Return why systems have no Rel Loss, and what would bring one."""
+def why_no_loss(scores: Iterable[Scores]) -> Missing:
+    """Return why systems have no Rel Loss, and how to get one."""
     lacking = [
         f"{part.system} on {part.shift_name} lacks {', '.join(part.missing_runs)}"
         for part in scores
@@ -138,21 +129,32 @@ def why_no_loss(scores: Iterable[Scores]) -> tuple[str, str]:
     )
 
 
-def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
-    """Return why nothing can be said about losses and similarity."""
-    if not links:
-        return NotDrawn(_LINKS, "it was not asked for", "`msshift report` without --no-links")
+def _link(result: Result, measure: Measure, opened: Opened, dataset: Dataset) -> Result | Missing:
+    """Return the links of losses in a measure with indicators, or why there are none."""
+    # The groups of a shift by size are training sets, which could not be near or far.
+    scores = [part for part in result.scores if part.shift and not part.shift.by_size]
+    shifts = {part.shift_name: part.shift for part in scores if part.trained_per_group}
     if not dataset.manifest.texts:
-        return NotDrawn(_LINKS, "the data set holds no texts", "`msshift import` puts them back")
-    return NotDrawn(
-        _LINKS, "no system was trained without each group in turn", f"run one, e.g. `{KEEP_MODELS}`"
-    )
+        return "the data set holds no texts", "`msshift import` puts them back"
+    if not shifts:
+        return "no system was trained without each group in turn", f"run one, e.g. `{KEEP_MODELS}`"
+    similarities = [
+        similarity
+        for shift in shifts.values()
+        for similarity in _read_similarities(dataset, shift, opened.run_sets)
+    ]
+    in_measure = {**result.settings, "measures": [measure.name]}
+    try:
+        return analyse_report(replace(result, scores=scores, settings=in_measure), similarities)
+    except (DataError, UsageError) as error:
+        why, _, remedy = str(error).partition("; ")
+        return why, remedy or "run sets and data without this fault"
 
 
 def _read_similarities(
     dataset: Dataset, shift: Shift, run_sets: Iterable[OpenedRunSet]
 ) -> list[Similarity]:
-    """Return how near a shift's groups lie to each other: by words, nearest query, and models.
+    """Return how near a shift's groups are to each other: by words, nearest query, and models.
 
     Data without training queries, as a release may be, have the first alone. The first system
     whose kept models are bi-encoders gives R.
@@ -165,22 +167,10 @@ def _read_similarities(
     for run_set in run_sets:
         if run_set.shift == shift and run_set.trained_per_group:
             try:
-                similarities += group_similarity(dataset, shift.name, MODEL_BASED, models=[run_set])
+                return [
+                    *similarities,
+                    *group_similarity(dataset, shift.name, _MODEL_BASED, models=[run_set]),
+                ]
             except (MissingError, RunError, UsageError):  # no models, libraries or bi-encoders
                 continue
-            break
     return similarities
-
-
-def _link(
-    result: Result, measure: Measure, similarities: Sequence[Similarity]
-) -> Result | NotDrawn:
-    """Return the links of losses in a measure with indicators, or why there are none."""
-    # The groups of a shift by size are training sets, which could not be near or far.
-    scores = [part for part in result.scores if part.shift and not part.shift.by_size]
-    in_measure = {**result.settings, "measures": [measure.name]}
-    try:
-        return analyse_report(replace(result, scores=scores, settings=in_measure), similarities)
-    except (DataError, UsageError) as error:
-        why, _, remedy = str(error).partition("; ")
-        return NotDrawn(_LINKS, why, remedy or "run sets and data without this fault")

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from platform import python_version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
-    WHOLE,
-    Result,
     Settings,
     SettingsSource,
     data_notes,
-    differences_of,
-    evaluate_run_sets,
     lead_table,
     loss_table,
     open_run_sets,
@@ -46,18 +42,15 @@ from msshift_bench.output import (
     picture_style,
     say_level,
     script_policy,
-    show_percent,
-    show_percent_interval,
 )
 from msshift_bench.plumbing import replace_folder, report_progress
-from msshift_bench.report.data import data_pictures
-from msshift_bench.report.drawing import NotDrawn, Picture
-from msshift_bench.report.inputs import Inputs, read_inputs, with_ranks
-from msshift_bench.report.links import link_pictures
-from msshift_bench.report.losses import loss_pictures
-from msshift_bench.report.places import certainty_pictures, place_pictures
+from msshift_bench.report.drawing import Chart, Picture
+from msshift_bench.report.inputs import Inputs, Missing, read_inputs
+from msshift_bench.report.links import draw_links
+from msshift_bench.report.losses import draw_leads, draw_losses, draw_matrices, draw_sides
+from msshift_bench.report.topics import draw_topics
 from msshift_bench.runs import FOR_ALL
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, ShiftNames, grouped
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, grouped
 from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
@@ -67,55 +60,38 @@ if TYPE_CHECKING:
 PAGE_NAME = "report.html"
 _DOTS_PER_INCH = 300
 
-_SHOWN_ROWS = 30
-"""Rows of a picture's numbers that the page shows; the CSV file has all."""
-
 _SCRIPTS = ("theme.js", "sideways.js")
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "scikit-learn")
 
-_Section = tuple[str, str, str, Sequence[tuple[Picture, str]]]
-"""Anchor, title, what it is about, and its pictures, each with its SVG for the page."""
+_Section = tuple[str, str, Chart, Sequence[str]]
+"""Anchor, name, chart, and the chart's pictures as SVG for the page."""
 
 _Table = tuple[str, Table, str, str]
 """A table in the paper's layout: its name, its cells, its LaTeX, and its figures as CSV."""
 
-Draw = Callable[[Inputs], Iterator[Picture | NotDrawn]]
-
-SECTIONS: Sequence[tuple[str, str, str, Draw]] = (
-    (
-        "losses",
-        "What is lost",
-        "Avg In is the mean over the models that saw a group in training, Out the score of the "
-        "model that did not, on the same test queries; Rel Loss = (Avg In - Out) / Avg In.",
-        loss_pictures,
-    ),
-    (
-        "places",
-        "Where it is lost",
-        "The same losses on slices of the test queries, and the queries that change most.",
-        place_pictures,
-    ),
-    (
-        "certainty",
-        "How sure this is",
-        "What other test queries and other seeds of training would change.",
-        certainty_pictures,
-    ),
-    (
-        "links",
-        "Is it distance?",
-        "What is lost against how near the test queries lie to the training queries. Groups are "
-        "the witnesses: a few groups can show a strong link only.",
-        link_pictures,
-    ),
-    (
-        "data",
-        "The queries",
-        "The groups that are held out: what they are about, and how many queries they give.",
-        data_pictures,
-    ),
+SECTIONS: Sequence[tuple[str, str, Callable[[Inputs], Chart | Missing]]] = (
+    ("losses", "Rel Loss by group", draw_losses),
+    ("sides", "Avg In and Out", draw_sides),
+    ("matrices", "Models by groups", draw_matrices),
+    ("leads", "Lead by group", draw_leads),
+    ("links", "Losses and similarity", draw_links),
+    ("topics", "Map of the topics", draw_topics),
 )
-"""The sections of the page in their order: anchor, title, what it is about, and its pictures."""
+"""The charts of the page in their order: anchor, name, and the function that draws it."""
+
+
+class NotDrawn(NamedTuple):
+    """A chart that is left out, because its data are missing.
+
+    Attributes:
+        title: the name of the chart.
+        why: what is missing.
+        remedy: how to get it.
+    """
+
+    title: str
+    why: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +103,8 @@ class WrittenReport:
         figures: the names of its pictures; each is ``figures/<name>`` with the endings ``.svg``,
             ``.png``, ``.pdf`` and ``.csv``.
         tables: the names of its tables; each is ``tables/<name>`` with ``.tex`` and ``.csv``.
-        left_out: what is not drawn, and what would bring it.
-        doubts: why its numbers may not be what they seem.
+        left_out: the charts that are not drawn, and how to get them.
+        doubts: warnings about the runs.
     """
 
     page: Path
@@ -170,13 +146,13 @@ def write_report(
         data: the built data set.
         shifts: only these.
         settings: measures, policies and statistics; pictures show the first measure.
-        reference: the system to compute leads over, as for `compare_run_sets`; tables show them.
+        reference: the system to compute leads over, as for `compare_run_sets`.
         allow: what not to refuse, some of `evaluation.ALLOWANCES`.
         links: whether to compute and draw the links of losses with similarity, which takes longest;
-            R is drawn where a bi-encoder's models were kept.
+            R is drawn if a bi-encoder's models were kept.
 
     Returns:
-        Where the page is, and what it holds. A picture whose data are not there is left out.
+        The page, and the names of its pictures and tables. A chart without its data is left out.
 
     Raises:
         MissingExtraError: if a library of the extra ``plots`` is not installed.
@@ -187,38 +163,31 @@ def write_report(
     check_report_folder(folder)
     dataset, settings = open_dataset(data), Settings.of(settings)
     opened = open_run_sets(runs, dataset, shifts, settings.run_format, reference=reference)
-    opened = opened if reference is None else opened.comparing()
-    result = evaluate_run_sets(opened, settings=with_ranks(settings), allow=allow)
-    inputs = read_inputs(result, settings, opened, dataset, links=links)
-    sections: list[_Section] = []
-    not_drawn = []
+    inputs = read_inputs(opened, dataset, settings, allow, links=links)
+    sections, missing = list[_Section](), []
     with replace_folder(folder) as unfinished:
         (unfinished / "figures").mkdir()
         (unfinished / "tables").mkdir()
-        for name, title, about, draw in SECTIONS:
-            pictures = []
+        for number, (anchor, name, draw) in enumerate(SECTIONS, 1):
             with picture_style():
-                for number, picture in enumerate(draw(inputs)):
-                    if isinstance(picture, NotDrawn):
-                        not_drawn.append(picture)
-                    else:
-                        pictures.append((picture, _write_picture(picture, unfinished / "figures")))
-                    report_progress(f"figures: {title.lower()}", number + 1, 0)
-            sections.append((name, title, about, pictures))
-        left_out = _merged(not_drawn)
-        leads = None
-        if opened.reference is not None:
-            leads = differences_of(result.scores, result.data, settings, reference=opened.reference)
-        tables = list(_write_tables(inputs, opened.reference, leads, unfinished / "tables"))
+                drawn = draw(inputs)
+                if isinstance(drawn, Chart):
+                    svgs = [_write_picture(one, unfinished / "figures") for one in drawn.pictures]
+                    sections.append((anchor, name, drawn, svgs))
+                else:
+                    missing.append((drawn, name))
+            report_progress("charts", number, len(SECTIONS))
+        left_out = tuple(NotDrawn("; ".join(of), *why) for why, of in grouped(missing).items())
+        tables = list(_write_tables(inputs, unfinished / "tables"))
         (unfinished / PAGE_NAME).write_text(
-            _page(inputs, sections, left_out, tables, leads), encoding="utf-8"
+            _page(inputs, sections, left_out, tables), encoding="utf-8"
         )
     return WrittenReport(
         folder / PAGE_NAME,
-        tuple(picture.name for *_, pictures in sections for picture, _ in pictures),
+        tuple(picture.name for _, _, chart, _ in sections for picture in chart.pictures),
         tuple(name for name, *_ in tables),
         left_out,
-        tuple(result.doubts),
+        tuple(inputs.result.doubts),
     )
 
 
@@ -230,25 +199,21 @@ def _write_picture(picture: Picture, folder: Path) -> str:
     drawing.set_layout_engine(None)
     for picture_format in PICTURE_FORMATS:
         (folder / f"{picture.name}.{picture_format}").write_bytes(
-            picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)
+            picture_bytes(drawing, picture_format, picture.name, density=_DOTS_PER_INCH)
         )
     (folder / f"{picture.name}.csv").write_text(picture.to_csv(), encoding="utf-8")
     return _inline_svg(drawing, picture.name)
 
 
-def _write_tables(
-    inputs: Inputs, reference: str | None, compared: Result | None, folder: Path
-) -> Iterator[_Table]:
-    """Write the losses on each shift by each measure as LaTeX, and their figures as CSV; and leads.
+def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
+    """Write the losses and leads on each shift by each measure as LaTeX, and their figures as CSV.
 
     Args:
-        inputs: the losses.
-        reference: the system that leads are computed over; `None` for no leads.
-        compared: the leads; `None` without a reference.
+        inputs: the losses and the leads.
         folder: where the files are written.
     """
     settings, result = inputs.settings, inputs.result
-    leads = Figures() if compared is None else compared.figures
+    leads = Figures() if inputs.leads is None else inputs.leads.figures
     for shift, scores in inputs.shifts:
         partial = {part.system for part in scores if part.missing_files}
         for measure in settings.measures:
@@ -257,7 +222,7 @@ def _write_tables(
             table = loss_table(of_measure, measure, settings, partial, brief=True)
             tables = [(f"losses-{end}", table, of_measure)]
             if found := leads.where(shift=shift.name, measure=measure.name):
-                table = lead_table(found, measure, settings, str(reference))
+                table = lead_table(found, measure, settings, str(inputs.reference))
                 tables.append((f"leads-{end}", table, found))
             for name, table, figures in tables:
                 latex, csv = RENDERERS["latex"](table), csv_text(Figure._fields, figures)
@@ -266,27 +231,20 @@ def _write_tables(
                 yield name, table, latex, csv
 
 
-def _merged(not_drawn: Iterable[NotDrawn]) -> tuple[NotDrawn, ...]:
-    """Return what is left out, each reason once."""
-    titles = grouped(((why, remedy), title) for title, why, remedy in not_drawn)
-    return tuple(NotDrawn("; ".join(of), why, remedy) for (why, remedy), of in titles.items())
-
-
 def _page(
     inputs: Inputs,
     sections: Sequence[_Section],
     left_out: Sequence[NotDrawn],
     tables: Sequence[_Table],
-    leads: Result | None,
 ) -> str:
     """Return the page as HTML that needs nothing else."""
+    results = [result for result in (inputs.result, inputs.leads) if result is not None]
+    answers = [answer for result in results for answer in result.answers]
+    # Losses are the first sentences of a shift.
+    answers.sort(key=lambda answer: answer.figure.figure != "rel_loss")
+    texts = grouped((answer.figure.shift, answer.text) for answer in answers)
     environment = page_environment(__package__, "plots", "a report")
-    environment.filters |= {
-        "coded": _coded,
-        "data_uri": _data_uri,
-        "percent": show_percent,
-        "percent_interval": show_percent_interval,
-    }
+    environment.filters |= {"coded": _coded, "data_uri": _data_uri}
     scripts = [inline_script(name) for name in _SCRIPTS]
     values: dict[str, Any] = {
         "styles": inline_styles("page.css", "tables.css")
@@ -294,36 +252,20 @@ def _page(
         "scripts": scripts,
         "policy": script_policy(scripts),
         "result": inputs.result,
-        "answers": [
-            one.text
-            for part in (inputs.result, leads)
-            for one in (() if part is None else part.answers)
+        "conclusion": [
+            (shift.title, [text.removeprefix(f"{shift.name}: ") for text in texts[shift.name]])
+            for shift, _ in inputs.shifts
         ],
         "measure": inputs.measure,
         "systems": list(inputs.looks),
-        "shifts": SHIFTS,
-        "averages": inputs.result.figures.where(
-            measure=inputs.measure.name, group=WHOLE, figure=("avg_in", "out", "rel_loss")
-        ).each("shift", "system"),
-        "sections": [section for section in sections if section[-1]],
+        "sections": sections,
         "left_out": left_out,
         "tables": tables,
         "facts": _facts(inputs),
         "run_files": _run_files(inputs),
-        "most_rows": _SHOWN_ROWS,
-        "used_columns": _used_columns,
     }
     text: str = environment.get_template("report.html").render(**values)
     return text + "\n"
-
-
-def _used_columns(picture: Picture) -> list[int]:
-    """Return the places of the columns that say something in a row at least."""
-    return [
-        place
-        for place in range(len(picture.columns))
-        if any(row[place] not in ("", None) and row[place] is not False for row in picture.rows)
-    ]
 
 
 def _coded(text: str) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ OVERLAPS = """() => [...document.querySelectorAll('.picture svg')].flatMap((svg)
   return texts.flatMap(([name, a], at) => texts.slice(at + 1)
     .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5
       && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > a.height * 0.3)
-    .map(([other]) => `${svg.closest('figure').id}: ${name} / ${other}`));
+    .map(([other]) => `${svg.parentElement.id}: ${name} / ${other}`));
 })"""
 """Texts of a picture that cover each other, by more than the gaps between lines."""
 
@@ -33,18 +34,19 @@ OUTSIDE = """() => [...document.querySelectorAll('.picture svg')].flatMap((svg) 
   }).map((one) => one.textContent);
 })"""
 
-WORDS = """() => [...document.querySelectorAll('figure.drawn')].map((one) => [
-  one.id,
-  one.querySelector('.picture').getAttribute('aria-label').length,
-  one.querySelectorAll('.picture svg').length,
-  one.querySelector('a[download]').href.split('base64,')[1],
+PICTURES = """() => [...document.querySelectorAll('.picture')].map((one) => [
+  one.id, one.getAttribute('aria-label').length, one.querySelectorAll('svg').length,
 ])"""
-"""Figure -> length of its alternative text, number of its pictures, and its numbers."""
+"""Name, length of the alternative text, and number of drawings of each picture."""
 
-OPEN = """() => [...document.querySelectorAll('details')]
-  .filter((one, at) => at === 0 || !one.closest('figure'))
-  .forEach((one) => { one.open = true })"""
-"""The numbers of one figure stand for all, which are laid out alike: axe looks at every cell."""
+FILES = """() => [...document.querySelectorAll('section .files a')]
+  .map((one) => [one.download, one.href.split('base64,')[1]])"""
+"""Name and content of each file of numbers."""
+
+MOST_PIXELS = 4_500
+"""The height of the page at a width of 1440 pixels, with its folds closed."""
+
+OPEN = """() => [...document.querySelectorAll('details')].forEach((one) => { one.open = true })"""
 
 
 def test_the_page_of_a_report_with_every_figure(
@@ -52,29 +54,34 @@ def test_the_page_of_a_report_with_every_figure(
 ) -> None:
     data = build_once(COLLECTION, *SHIFTS, "topics")
     write_runs_for_every_figure(tmp_path / "runs", data)
-    written = write_report(tmp_path / "runs", tmp_path / "report", data, ["topics"])
+    written = write_report(tmp_path / "runs", tmp_path / "report", data, reference="lexical")
     assert set(written.figures) == EVERY_FIGURE
     assert written.left_out == ()
     page = open_page(written.page, width=1440)
-    found = page.evaluate(WORDS)
-    assert tuple(name for name, *_ in found) == written.figures
-    for name, words, pictures, numbers in found:
+    assert page.locator("figure.chart").count() == 6
+    assert page.evaluate("document.documentElement.scrollHeight") <= MOST_PIXELS
+    pictures = page.evaluate(PICTURES)
+    assert {name for name, *_ in pictures} == EVERY_FIGURE
+    for name, words, drawings in pictures:
         assert words > 60, name
-        assert pictures == 1, name
-        shown = base64.b64decode(numbers).decode()
-        assert shown == (tmp_path / "report" / "figures" / f"{name}.csv").read_text("utf-8")
+        assert drawings == 1, name
+    numbers = dict(page.evaluate(FILES))
+    assert {name.removesuffix(".csv") for name in numbers} == EVERY_FIGURE
+    for name, content in numbers.items():
+        shown = base64.b64decode(content).decode()
+        assert shown == (tmp_path / "report" / "figures" / name).read_text("utf-8")
     page.evaluate(OPEN)
     # `assert_accessible` removes parts of the page, so that the layout comes first.
     for look_at in (check_layout, assert_accessible):
-        for width, scheme in ((1440, "light"), (390, "dark")):
-            page.set_viewport_size({"width": width, "height": 900})
+        for width, scheme in itertools.product((1440, 390), ("light", "dark")):
+            page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
             page.emulate_media(color_scheme=scheme)
             page.locator(f'html[data-theme="{scheme}"]').wait_for(state="attached")
             look_at(page)
     page.emulate_media(media="print")
     paper = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
     assert page.evaluate(paper) == "#171b1f"
-    assert page.locator(".drawn details").first.is_hidden()
+    assert page.locator("section > details").first.is_hidden()
     page.emulate_media(media="screen")
 
 

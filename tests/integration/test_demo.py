@@ -66,6 +66,7 @@ def test_the_demo_of_all_systems_continues_the_short_one(
     assert done.stdout.count("data: mini:300, edition rebuilt") == 1
     assert "sha256" not in done.stdout
     page = (tmp_path / "demo" / "report" / "report.html").read_text()
-    assert all(f"{system}, query length" in page for system in systems)
+    assert all(f'id="matrix-length-{system}"' in page for system in systems)
+    assert 'id="lead-length"' in page
     figures = read_figures((tmp_path / "demo" / "figures.json").read_text())
     assert len({(row.shift, row.system) for row in figures}) == 3 * (len(systems) + 1)

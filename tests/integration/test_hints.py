@@ -318,12 +318,6 @@ TYPED = (
         add="--dry-run",
     ),
     Row(
-        "msshift run bi-encoder --seeds 1,2,3 --name bi-encoder-seeds",
-        _complete_runs,
-        r"6 of 6 runs to make",
-        add="--dry-run",
-    ),
-    Row(
         "msshift run bi-encoder --set encoder={}",
         _encoder,
         NEW_RUNS,
@@ -518,15 +512,3 @@ def test_a_second_layout_is_refused_before_anything_is_made(
     assert f"{run.relative_to(tmp_path)} has another layout than runs/bi-encoder" in done.stderr
     assert "choose another --name" in done.stderr
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.neural
-@pytest.mark.extended
-def test_the_seeds_that_the_report_advises_can_be_evaluated(tmp_path: Path, world: Path) -> None:
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    (hint,) = (row.hint for row in TYPED if "--seeds" in row.hint)
-    for words in ("run bi-encoder", hint.removeprefix("msshift "), "evaluate runs"):
-        done = run_msshift(words.split(), tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert "3 seeds" in done.stdout
-    assert (tmp_path / "runs/bi-encoder-seeds/length/seed-2").is_dir()

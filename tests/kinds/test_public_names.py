@@ -195,7 +195,7 @@ def with_triples() -> Path:
 
 def of_report() -> list[list[str]]:
     ms.write_report("ranked/ours", "new", shifts=["length"], links=False)
-    with Path("new/figures/rel-loss.csv").open() as file:
+    with Path("new/figures/rel-loss-length.csv").open() as file:
         return [[row["group"], row["value"]] for row in csv.DictReader(file)]
 
 
