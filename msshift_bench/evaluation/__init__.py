@@ -8,12 +8,7 @@ returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plu
 """
 
 from msshift_bench.evaluation.checks import ALLOWANCES, apply_checks, misfits
-from msshift_bench.evaluation.claims import (
-    ALL_QUERIES,
-    WHOLE,
-    estimates_of,
-    lead_claims,
-)
+from msshift_bench.evaluation.claims import ALL_QUERIES, WHOLE, estimates_of, lead_claims
 from msshift_bench.evaluation.evaluating import (
     by_shift,
     compare_run_sets,

@@ -133,14 +133,14 @@ def _link(result: Result, measure: Measure, opened: Opened, dataset: Dataset) ->
     """Return the links of losses in a measure with indicators, or why there are none."""
     # The groups of a shift by size are training sets, which could not be near or far.
     scores = [part for part in result.scores if part.shift and not part.shift.by_size]
-    shifts = {part.shift_name: part.shift for part in scores if part.trained_per_group}
+    shifts = dict.fromkeys(part.shift_name for part in scores if part.trained_per_group)
     if not dataset.manifest.texts:
         return "the data set holds no texts", "`msshift import` puts them back"
     if not shifts:
         return "no system was trained without each group in turn", f"run one, e.g. `{KEEP_MODELS}`"
     similarities = [
         similarity
-        for shift in shifts.values()
+        for shift in shifts
         for similarity in _read_similarities(dataset, shift, opened.run_sets)
     ]
     in_measure = {**result.settings, "measures": [measure.name]}
@@ -152,24 +152,24 @@ def _link(result: Result, measure: Measure, opened: Opened, dataset: Dataset) ->
 
 
 def _read_similarities(
-    dataset: Dataset, shift: Shift, run_sets: Iterable[OpenedRunSet]
+    dataset: Dataset, shift: str, run_sets: Iterable[OpenedRunSet]
 ) -> list[Similarity]:
     """Return how near a shift's groups are to each other: by words, nearest query, and models.
 
     Data without training queries, as a release may be, have the first alone. The first system
     whose kept models are bi-encoders gives R.
     """
-    similarities = list(group_similarity(dataset, shift.name, "weighted-jaccard"))
-    if shift.name not in dataset.info.training:
+    similarities = list(group_similarity(dataset, shift, "weighted-jaccard"))
+    if shift not in dataset.info.training:
         return similarities
     # Term vectors need no model.
-    similarities += group_similarity(dataset, shift.name, "nearest-query", encoder="terms")
+    similarities += group_similarity(dataset, shift, "nearest-query", encoder="terms")
     for run_set in run_sets:
-        if run_set.shift == shift and run_set.trained_per_group:
+        if run_set.shift_name == shift and run_set.trained_per_group:
             try:
                 return [
                     *similarities,
-                    *group_similarity(dataset, shift.name, _MODEL_BASED, models=[run_set]),
+                    *group_similarity(dataset, shift, _MODEL_BASED, models=[run_set]),
                 ]
             except (MissingError, RunError, UsageError):  # no models, libraries or bi-encoders
                 continue

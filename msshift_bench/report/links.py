@@ -25,7 +25,7 @@ from msshift_bench.shifts import get_shift, grouped
 from msshift_bench.similarity import find_indicator
 from msshift_bench.stats import Figures
 
-_HEIGHT = 1.95
+_HEIGHT = 1.65
 """Inches of a row of panels."""
 
 _BAND_POINTS = 41
@@ -44,8 +44,8 @@ def draw_links(inputs: Inputs) -> Chart | Missing:
     widest = [of[-1].verdict(figures) for of in of_indicators]
     return Chart(
         "Do groups lose more that are less similar to the training queries?",
-        "Each mark is a system on a group; n is the number of groups. Lines are the fit of the mean "
-        "of the systems with its 95% band, dashed where the data cannot show a link. "
+        "Each mark is a system on a group; n is the number of groups. Lines are the fit of the "
+        "mean of the systems with its 95% band, dashed where the data cannot show a link. "
         f"{' '.join(map(say_link, widest))}",
         pictures,
     )
@@ -60,7 +60,7 @@ def _draw_indicator(
     indicator, rows = find_indicator(links[0].against), math.ceil(len(links) / 2)
     drawing = Drawing(figsize=(WIDTH, _HEIGHT * rows + 0.5), layout="constrained")
     axes = iter(drawing.subplots(rows, min(2, len(links)), squeeze=False, sharey=True).flat)
-    words, marks = [], {}
+    words, marks = [], dict[str, Any]()
     for link, ax in zip(links, axes, strict=False):
         name = get_shift(link.shifts[0]).title if len(link.shifts) == 1 else "All shifts"
         verdict, line = link.verdict(figures), link.line(link.tested)
@@ -79,8 +79,10 @@ def _draw_indicator(
             marks[shorten(system, LETTERS)] = mark
         ax.axhline(0, color=LINE, lw=0.7, zorder=0)
         fit = "" if line.r_squared is None else f", R² = {line.r_squared:.2f}"
-        ax.set(title=f"{name}: n = {line.groups}{fit}", ylim=limits)
-        ax.locator_params(axis="x", nbins=4 if len(links) > 1 else 7)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        ax.annotate(f"n = {line.groups}{fit}", (0.98, 0.99), fontsize=7, **place)
+        ax.set(title=name, ylim=limits)
+        ax.locator_params(axis="x", nbins=3 if len(links) > 1 else 7)
         in_order = ", ".join(group for _, group in sorted(place_of, key=place_of.__getitem__))
         groups = f"{line.groups} groups, from left to right {in_order}"
         words.append(f"{name} ({groups}): {say_link(verdict)}")
@@ -88,8 +90,8 @@ def _draw_indicator(
         ax.set_axis_off()
     drawing.supxlabel(indicator.title, fontsize=8.5)
     drawing.supylabel("Rel Loss (%)", fontsize=8.5)
-    place: dict[str, Any] = {"loc": "outside upper center", "frameon": False}
-    drawing.legend([*marks.values()], [*marks], ncols=min(2, len(marks)), **place)
+    above: dict[str, Any] = {"loc": "outside upper center", "frameon": False}
+    drawing.legend([*marks.values()], [*marks], ncols=min(2, len(marks)), **above)
     losses = figures.where(figure="rel_loss", against="", system=tuple(links[-1].systems))
     return Picture(
         f"link-{indicator.name}",

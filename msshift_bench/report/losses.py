@@ -1,7 +1,7 @@
 """What is lost: Rel Loss, Avg In and Out, every model on every group, and leads over a reference.
 
-Each chart of the report is one function. `draw_result` draws the losses and the matrices of a result
-as one picture, for a page 600 pixels wide.
+Each chart of the report is one function. `draw_result` draws the losses and the matrices of a
+result as one picture, for a page 600 pixels wide.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import (
-    WITH_ENDS,
-    Measure,
-    Result,
-    data_notes,
-    parse_measure,
-    scale_of,
-)
+from msshift_bench.evaluation import WITH_ENDS, Measure, Result, data_notes, parse_measure, scale_of
 from msshift_bench.output import (
     INK,
     PALE_INK,
@@ -37,15 +30,14 @@ from msshift_bench.output import (
     write_picture,
 )
 from msshift_bench.report.drawing import (
-    BOLD,
     LETTERS,
     MIDDLE,
     ROW,
+    TITLE,
     Chart,
     Picture,
     blank_axes,
     draw_groups,
-    label_groups,
     limits_of,
     rows_of,
     sentences,
@@ -148,7 +140,7 @@ def _draw_by_group(
     for (shift_name,), figures in rows.each("shift"):
         shift, with_ticks = get_shift(shift_name), in_ticks.where(shift=shift_name)
         groups, systems = rows_of(shift, figures), len(figures.names("system"))
-        height = len(groups) * max(0.34, ROW * systems + 0.12) + 0.17 * systems + 0.7
+        height = len(groups) * max(0.32, ROW * systems + 0.04) + 0.17 * systems + 0.7
         drawing, ax = blank_axes(height)
         draw_groups(
             ax,
@@ -198,7 +190,7 @@ def draw_matrices(inputs: Inputs) -> Chart:
             )
             about = shift, measure, inputs.figures, inputs.groups(shift)
             words = _draw_matrix(ax, *about, system, untrained)
-            ax.set_title(": ".join(filter(None, (shift.title, shorten(system, LETTERS)))), **BOLD)
+            ax.set_title(": ".join(filter(None, (shift.title, shorten(system, LETTERS)))), **TITLE)
             name = "-".join(filter(None, ("matrix", shift.name, system))).replace("/", "-")
             words = f"{shift.title}, models by groups ({', '.join(shift.tested)}). {words}."
             rows = scored.where(shift=shift.name, system=(system, *untrained))
@@ -261,7 +253,11 @@ def _draw_matrix(
     across, down = (np.arange(count + 1) - 0.5 for count in (len(groups), len(models)))
     shown_as, highest = ListedColormap(SHADES), len(SHADES) - 0.5
     ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=highest)
-    names = label_groups(groups, described, _COLUMN_LETTERS // len(groups), 3)
+    named = (
+        f"{group}: {described.get(group, group)}".removesuffix(f": {group}") for group in groups
+    )
+    width = _COLUMN_LETTERS // len(groups)
+    names = [fill(name, width, max_lines=3, placeholder=" …") for name in named]
     ax.set_xticks(range(len(groups)), names, fontsize=7)
     ax.set_yticks(range(len(models)), [title for *_, title in models], fontsize=8)
     ax.set(xlim=(-0.5, len(groups) - 0.5), ylim=(len(models) - 0.5, -0.5))
@@ -338,9 +334,15 @@ def _panels(result: Result) -> Iterator[_Panel]:
         if losses := figures.where(figure="rel_loss"):
             count = len(losses.names("system"))
             height = (len(shift.tested) + 1) * max(0.3, 0.15 * count + 0.1) + 0.2 * count + 0.75
-            about = {"looks": looks, "limits": limits_of(losses, zero=True), "groups": groups}
-            draw = partial(draw_groups, rows=rows_of(shift, losses), figures=losses, **about)
-            yield f"{title}: Rel Loss in %", height, draw
+            about: dict[str, Any] = {
+                "looks": looks,
+                "groups": groups,
+                "rows": rows_of(shift, losses),
+            }
+            panel = partial(
+                draw_groups, figures=losses, limits=limits_of(losses, zero=True), **about
+            )
+            yield f"{title}: Rel Loss in %", height, panel
         scores = [part for part in result.scores if part.shift_name == name]
         untrained = [part.system for part in scores if not part.trained_per_group]
         matrices = [("", untrained, "one model for all groups")] if untrained else []
@@ -349,7 +351,12 @@ def _panels(result: Result) -> Iterator[_Panel]:
             if part.trained_per_group:
                 matrices.append((part.system, [], f"{shorten(part.system, LETTERS)}{partly}"))
         for system, others, heading in matrices:
-            of = {"shift": shift, "measure": measure, "figures": figures, "described": groups}
+            of: dict[str, Any] = {
+                "shift": shift,
+                "measure": measure,
+                "figures": figures,
+                "described": groups,
+            }
             draw = partial(_draw_matrix, **of, system=system, untrained=others)
             yield f"{title}: {heading}", _CELL * (len(others) or len(shift.groups)) + 1, draw
 

@@ -292,7 +292,11 @@ def test_what_is_not_there_is_left_out_and_said(
         ),
         ("two groups", SINGLE, "--reference bm25,more groups,build topics"),
         ("no texts", SINGLE, "--reference bm25,import"),
-        ("models alike", SINGLE.replace("single", "same"), "--reference bm25,--no-links,build topics"),
+        (
+            "models alike",
+            SINGLE.replace("single", "same"),
+            "--reference bm25,--no-links,build topics",
+        ),
         (
             "missing runs",
             "matrix-wh-words-lacking topic-map",
