@@ -49,8 +49,8 @@ _LEGEND_LETTERS = 50
 """Of a line of a legend."""
 
 _BEYOND = 0.5
-"""How far the axis of losses may reach beyond the outermost one, as a fraction: two seeds make wide
-intervals."""
+"""The length of the part of an axis that shows only intervals, times its scale; the range of the
+values if that is longer. Two seeds make wide intervals."""
 
 Value = str | float | None
 """A field of the numbers behind a picture; `None` where it is not known."""
@@ -223,7 +223,8 @@ def limits_of(figures: Sequence[Figure], scale: float = 100, *, zero: bool) -> t
     values, reach = spread(figures, scale)
     values = np.append(values, 0.0 if zero else values[:1])
     ends = np.concatenate([values, values[:-1] - reach[0], values[:-1] + reach[1]])
-    low = max(np.nanmin(ends), np.nanmin(values) - _BEYOND * scale)
-    high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND * scale)
+    least, most = np.nanmin(values), np.nanmax(values)
+    beyond = max(_BEYOND * scale, most - least)
+    low, high = max(np.nanmin(ends), least - beyond), min(np.nanmax(ends), most + beyond)
     room = 0.05 * (high - low or 1)
     return low - room, high + room

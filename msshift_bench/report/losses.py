@@ -135,7 +135,8 @@ def _draw_by_group(
         return why_no_loss(inputs.result.scores)
     is_share = FIGURES[points[0]].unit == "share"
     scale = 100 if is_share or inputs.measure.percent else 1
-    limits = limits_of([*rows, *in_ticks], scale, zero=zero)
+    plain = [row.with_value(row.value, None) for row in in_ticks]
+    limits = limits_of([*rows, *plain], scale, zero=zero)
     pictures = []
     for (shift_name,), figures in rows.each("shift"):
         shift, with_ticks = get_shift(shift_name), in_ticks.where(shift=shift_name)

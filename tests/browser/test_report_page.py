@@ -50,8 +50,9 @@ OPEN = """() => [...document.querySelectorAll('details')].forEach((one) => { one
 
 
 def test_the_page_of_a_report_with_every_figure(
-    open_page: Any, build_once: Build, tmp_path: Path
+    open_page: Any, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
     data = build_once(COLLECTION, *SHIFTS, "topics")
     write_runs_for_every_figure(tmp_path / "runs", data)
     written = write_report(tmp_path / "runs", tmp_path / "report", data, reference="lexical")
