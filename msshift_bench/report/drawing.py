@@ -193,7 +193,7 @@ def draw_groups(
         for row, place in zip(of_system, zip(x, y, strict=True), strict=True):
             if row.mark:
                 above: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
-                ax.annotate(row.mark, place, (0, 1), fontsize=9, **above)
+                ax.annotate(row.mark, place, (0, 2.5), fontsize=9, **above)
     for below in range(1, len(rows)):
         is_average = rows[below] in WHOLE
         ax.axhline(below - 0.5, color=PALE_INK if is_average else LINE, lw=0.7, zorder=0)
