@@ -414,8 +414,7 @@ def report(
     ] = Path("report"),
     where: options.Questions,
     reference: Annotated[
-        str | None,
-        typer.Option(help="Draw the leads over this system (its name or its folder)."),
+        str | None, typer.Option(help="Draw the leads over this system (its name or its folder).")
     ] = None,
     no_links: Annotated[
         bool,
