@@ -30,7 +30,7 @@ WIDTH = 4.0
 LETTERS = 30
 """Of a system's name in a picture."""
 
-ROW = 0.14
+ROW = 0.1
 """Inches that each system adds to the height of a group's row."""
 
 MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
@@ -192,8 +192,7 @@ def draw_groups(
         ax.plot(spread(of_ticks, scale)[0], places, "|", color=look.colour, ms=9, mew=1.8)
         for row, place in zip(of_system, zip(x, y, strict=True), strict=True):
             if row.mark:
-                above: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
-                ax.annotate(row.mark, place, (0, 2.5), fontsize=9, **above)
+                ax.annotate(row.mark, place, (4, 1), textcoords="offset points", fontsize=7.5)
     for below in range(1, len(rows)):
         is_average = rows[below] in WHOLE
         ax.axhline(below - 0.5, color=PALE_INK if is_average else LINE, lw=0.7, zorder=0)

@@ -141,7 +141,7 @@ def _draw_by_group(
     for (shift_name,), figures in rows.each("shift"):
         shift, with_ticks = get_shift(shift_name), in_ticks.where(shift=shift_name)
         groups, systems = rows_of(shift, figures), len(figures.names("system"))
-        height = len(groups) * max(0.32, ROW * systems + 0.04) + 0.17 * systems + 0.85
+        height = len(groups) * max(0.32, ROW * systems + 0.06) + 0.17 * systems + 0.85
         drawing, ax = blank_axes(height)
         draw_groups(
             ax,
