@@ -199,8 +199,8 @@ def draw_matrices(inputs: Inputs) -> Chart:
     caption = (
         f"{measure.mean_name}{scale_of([measure])} with {say_level(inputs.settings.confidence)} "
         "intervals. Rows are models, columns the groups whose test queries count; framed cells are "
-        f"zero-shot. Darker: further below the group's Avg In, up to {100 * _DARKEST:.0f}% and "
-        "more."
+        f"zero-shot. Darker: a larger loss against the group's Avg In, up to "
+        f"{100 * _DARKEST:.0f}% and more."
     )
     title = "What does each model score on each group?"
     return Chart(title, sentences(caption, sizes_of(scored)), pictures)
