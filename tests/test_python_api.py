@@ -352,7 +352,7 @@ def test_a_notebook_shows_a_result_s_tables_and_notes_escaped() -> None:
     assert table.title == "<qrels>, means x 100"
     assert "<caption>&lt;qrels&gt;, means x 100</caption>" in shown
     assert shown.count("<li>") == len(result.notes)
-    assert "test queries that the run does not hold: 1 of 2 of &lt;qrels&gt;" in shown
+    assert "test queries missing from the run: 1 of 2 of &lt;qrels&gt;" in shown
 
 
 @pytest.mark.usefixtures("here")

@@ -1,9 +1,9 @@
 """Checks that runs and data belong together: one table, in one order, for every command.
 
 A number from runs and data that do not fit together is worse than an error. A check is a function
-from what was opened, or from scores, to findings. `apply_checks` refuses errors, unless the caller
-allows them by name (`ALLOWANCES`). It returns warnings: sentences that a check gives in place of
-findings, and errors that were allowed.
+that takes an `Opened`, or scores, and yields findings and warnings. `apply_checks` raises the
+errors, unless the caller allows them by name (`ALLOWANCES`). It returns the warnings and the
+allowed errors as sentences.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ ALLOWANCES: Mapping[str, str] = MappingProxyType(
         "other-data": "score runs whose sidecars name other data, or different passages",
     }
 )
-"""What a caller may allow: name -> its meaning."""
+"""Errors that a caller may allow: name -> its meaning."""
 
 FEW_MISSING = 0.05
-"""The share of a group's test queries that runs may lack without a warning."""
+"""Largest share of a group's test queries that may be missing from runs without a warning."""
 
 
 MOST_MISSING = 0.1
-"""The share that they may lack, and count 0, of a group of `FEWEST_ANSWERED` or more."""
+"""Largest share of missing queries that count 0, in a group of `FEWEST_ANSWERED` or more."""
 
 _MOST_OWN_FIRST = 0.1
-"""The share of queries that may find the passage with their own id first, without a warning."""
+"""Largest share of queries with the passage of their own id at rank 1, without a warning."""
 
 _COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
 """Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
 
 _RANK_LIKE = 10
-"""Least relevance that is more likely the rank of a run in three columns."""
+"""From this grade on, judgements are probably the ranks of a run in three columns."""
 
 
 def check_allowances(allow: str | Collection[str]) -> frozenset[str]:
@@ -67,9 +67,9 @@ class Check(NamedTuple):
 
     Attributes:
         summary: the first line of its error.
-        find: returns findings about what was opened, or about scores; a sentence is a warning.
-        allowance: the name that allows its errors; "" for errors that nothing allows.
-        warns: whether allowed errors are warnings; others are warnings of a later check.
+        find: takes an `Opened` or scores, and yields findings; a string is a warning.
+        allowance: the name in `ALLOWANCES` that allows its errors; "" if none does.
+        warns: whether allowed errors become warnings here; otherwise a later check warns.
     """
 
     summary: str
@@ -85,7 +85,7 @@ def apply_checks(
 
     Args:
         stage: a key of `CHECKS`.
-        subject: what the stage checks.
+        subject: the `Opened` or the scores to check.
         settings: measures and policies.
         allow: some of `ALLOWANCES`.
 
@@ -131,18 +131,18 @@ def _sidecars_of(opened: Opened) -> list[Sidecar]:
 
 
 def _with_shifts(opened: Opened) -> list[tuple[OpenedRunSet, Shift]]:
-    """Return the run sets with their shifts; not single runs, which have none."""
+    """Return the run sets with their shifts, without single runs."""
     return [(part, part.shift) for part in opened.parts if part.shift is not None]
 
 
 def unreadable_sidecars(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
-    """Find sidecars that are no JSON objects, or were changed, where data or queries are known."""
+    """Find sidecars that are not JSON objects or were changed, where data or queries are known."""
     if opened.data.content_digest or any(part.test for part in opened.run_sets):
         yield from (part.unsound() for part in _sidecars_of(opened) if not part.is_sound)
 
 
 def other_data(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
-    """Find runs that were made on other data than the data at hand, by their sidecars."""
+    """Find runs whose sidecars name another data set than the opened one."""
     at_hand = opened.data.content_digest
     for sidecar in _sidecars_of(opened) if at_hand else ():
         if sidecar.data not in ("", at_hand):
@@ -151,13 +151,13 @@ def other_data(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
                 f"{sidecar.run.name} was made on the data set {sidecar.data[:12]}, and this one is "
                 f"{at_hand[:12]}",
                 str(sidecar.path),
-                fix="give the data set that it was made on (--data), make the run again, or, to "
-                "evaluate runs, go on with --allow other-data",
+                fix="give that data set (--data), make the run again, or accept it with --allow "
+                "other-data",
             )
 
 
 def _other_queries(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find runs that were made for other queries than the extra test set at hand."""
+    """Find runs whose sidecars name other queries than the extra test set's."""
     for part in opened.run_sets:
         at_hand = str(part.test_set.facts["queries_sha256"]) if part.test else ""
         for sidecar in [run.sidecar for run in part.runs.values()] if part.test else ():
@@ -167,14 +167,14 @@ def _other_queries(opened: Opened, _: Settings) -> Iterator[Finding]:
                     f"{sidecar.run.name} was made for queries {sidecar.queries[:12]}, and the "
                     f"queries in {part.test_set.folder} are {at_hand[:12]}",
                     str(sidecar.path),
-                    fix="give the folder that it was made for, or make the run again",
+                    fix="give the folder with these queries, or make the run again",
                 )
 
 
 def _other_places(opened: Opened, _: Settings) -> Iterator[Finding]:
     """Find runs whose sidecars name another shift or held-out group than their place.
 
-    Two runs that changed places, each with its sidecar, would make a group's loss a gain.
+    If two runs are exchanged, each with its sidecar, a group's loss becomes a gain.
     """
     for part, of_shift in _with_shifts(opened):
         shift = of_shift.name
@@ -184,7 +184,7 @@ def _other_places(opened: Opened, _: Settings) -> Iterator[Finding]:
             if (sidecar.shift or shift, of_group) != (shift, held_out):
                 yield Finding(
                     "sidecar-differs",
-                    f"expected the run of {_model_name(shift, held_out)}, and the sidecar of "
+                    f"expected the run of {_model_name(shift, held_out)}, but the sidecar of "
                     f"{sidecar.run.name} names {_model_name(sidecar.shift or shift, of_group)}",
                     str(sidecar.path),
                     fix="put the run back where it was written, or remove the sidecar if the run "
@@ -197,10 +197,10 @@ def _model_name(shift: object, held_out: object) -> str:
 
 
 def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find runs of one figure, or of one comparison, that searched different passages.
+    """Find runs of one figure or comparison that searched different passages.
 
-    A data set's digest does not cover the passages: a collection that grew between two runs gives
-    the second more passages to find, and a loss that is none.
+    A data set's digest does not cover the passages. If the collection grows between two runs, the
+    second run searches more passages, and their difference looks like a loss.
     """
     together = [
         (part.place, [*part.runs.values(), *(part.plain.runs.values() if part.plain else ())])
@@ -214,10 +214,10 @@ def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
             if firsts.setdefault(sidecar.passages, sidecar) is sidecar is not first:
                 yield Finding(
                     "other-passages",
-                    f"{sidecar.run.name} is of the passages {sidecar.passages[:12]}, and "
-                    f"{first.run.name} of {first.passages[:12]}, in {name}",
+                    f"{sidecar.run.name} searched the passages {sidecar.passages[:12]}, and "
+                    f"{first.run.name} {first.passages[:12]}, in {name}",
                     str(sidecar.path),
-                    fix="make the runs again on one collection, or go on with --allow other-data",
+                    fix="make the runs again on one collection, or use --allow other-data",
                 )
 
 
@@ -226,7 +226,7 @@ def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
     for part, shift in _with_shifts(opened):
         lacking = {seed for seed, _ in part.missing}
         complete = [f"seed-{seed}" for seed in part.seeds if seed not in lacking]
-        fix = "add the file, or go on without it (--allow partial)"
+        fix = "add the file, or continue without it (--allow partial)"
         fix += f"; {' and '.join(complete)} can be evaluated alone" if complete else ""
         extra = ("extra", part.test) if part.test else ()
         for seed, group in part.missing:
@@ -240,7 +240,7 @@ def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
 
 
 def _trained_on_test(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find models that trained on queries that they are tested on."""
+    """Find models that were trained on their test queries."""
     for run, counted in opened.trained.values():
         if counted is not None and counted.trained:
             yield Finding(
@@ -248,12 +248,12 @@ def _trained_on_test(opened: Opened, _: Settings) -> Iterator[Finding]:
                 f"{counted.counts} of the {counted.queries:,} queries of {counted.test}: "
                 f"{counted.ids:,} by their ids, {counted.words:,} by their words",
                 str(run),
-                fix="leave these queries out of the test set, or go on with --allow leaked",
+                fix="leave these queries out of the test set, or accept them with --allow leaked",
             )
 
 
 def _other_seeds(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find runs on variants of other seeds than the runs on the queries as they are."""
+    """Find runs on variants whose seeds differ from the seeds of the runs on unchanged queries."""
     for part in opened.run_sets:
         if part.plain is not None and part.plain.seeds != part.seeds:
             has, lacks = (
@@ -262,14 +262,14 @@ def _other_seeds(opened: Opened, _: Settings) -> Iterator[Finding]:
             )
             yield Finding(
                 "other-seeds",
-                f"the runs on the queries have the seeds {has}, those on the variants {lacks}",
+                f"the runs on the queries have the seeds {has}, the runs on the variants {lacks}",
                 part.place,
-                fix="make the missing runs, or go on with --allow partial",
+                fix="make the missing runs, or continue with --allow partial",
             )
 
 
 def _other_models(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find runs on variants of other models than the runs on the queries as they are."""
+    """Find runs on variants and on unchanged queries that are of different models."""
     pairs = [
         (part.plain.runs[model].sidecar, run.sidecar)
         for part in opened.run_sets
@@ -281,14 +281,14 @@ def _other_models(opened: Opened, _: Settings) -> Iterator[Finding]:
         if first.exists and second.exists and differ:
             yield Finding(
                 "other-model",
-                f"its sidecar names another model or other parameters than that of {first.run}",
+                f"the model or parameters in its sidecar differ from the sidecar of {first.run}",
                 str(second.run),
                 fix="make both runs with the same model",
             )
 
 
 def _unusual_grades(opened: Opened, settings: Settings) -> Iterator[str]:
-    """Warn of measures that count every grade, where judgements have several or none."""
+    """Warn of measures that count every grade as relevant, where judgements are graded or all 0."""
     counting = [part.name for part in settings.measures if _COUNTS_ALL.fullmatch(part.name)]
     stricter = " and ".join(_COUNTS_ALL.sub(r"\1(rel=2)\2", part) for part in counting)
     for test_set in {id(part.test_set): part.test_set for part in opened.run_sets}.values():
@@ -306,7 +306,7 @@ def _unusual_grades(opened: Opened, settings: Settings) -> Iterator[str]:
 
 
 def _exclusions(opened: Opened, settings: Settings) -> Iterator[Finding | str]:
-    """Find excluded passages of other queries, and warn of queries that count no more."""
+    """Find exclusions that match no test query, and warn of queries that no longer count."""
     asked = settings.exclude
     recorded = any(part.test_set.exclusions for part in opened.parts)
     test_sets = {id(part.test_set): part.test_set.excluding(asked) for part in opened.parts}
@@ -330,14 +330,14 @@ def _exclusions(opened: Opened, settings: Settings) -> Iterator[Finding | str]:
 
 
 def _lacking(scores: Scores) -> Iterator[tuple[str, str, int, int]]:
-    """Yield each run and group, with the number of its queries that the run lacks, and of all."""
+    """Yield each run and group, with the number of missing queries and of all its queries."""
     for run in scores.runs.values():
         for group, queries in scores.groups.items():
             yield run.report.name, group, int(run.missing[queries].sum()), len(queries)
 
 
 def _unanswered_groups(scores: Scores, _: Settings) -> Iterator[Finding]:
-    """Find runs that hold no query of a group."""
+    """Find runs that contain no query of a group."""
     for run, group, lacked, size in _lacking(scores):
         if 0 < size == lacked:
             yield Finding(
@@ -352,7 +352,7 @@ def _unanswered_groups(scores: Scores, _: Settings) -> Iterator[Finding]:
 
 
 def _incomplete_runs(scores: Scores, settings: Settings) -> Iterator[Finding]:
-    """Find runs that lack so many queries that it is not the model which scores 0."""
+    """Find runs with so many missing queries that scores of 0 do not come from the model."""
     for run, group, lacked, size in _lacking(scores) if settings.missing == "zero" else ():
         if size >= FEWEST_ANSWERED and lacked / size > MOST_MISSING:
             yield Finding(
@@ -365,18 +365,18 @@ def _incomplete_runs(scores: Scores, settings: Settings) -> Iterator[Finding]:
 
 
 def _shared_rankings(scores: Scores, _: Settings) -> Iterator[Finding]:
-    """Find rankings that two models of a system share, unless both were tuned alike."""
+    """Find equal rankings of two models of a system, unless both were tuned equally."""
     models = {id(run): model for model, run in scores.runs.items()}
     for first, second in identical_runs(scores.runs.values()):
         if first.sidecar.tuned is None or first.sidecar.tuned != second.sidecar.tuned:
             yield Finding(
                 "identical-runs",
-                f"holds the same rankings as {first.report.name}; "
+                f"contains the same rankings as {first.report.name}; "
                 f"{_trained(models[id(first)], scores.shift)} and "
                 f"{_trained(models[id(second)], scores.shift)} gave it",
                 second.report.name,
-                fix="give each model's own run; of one model for all groups give one file, "
-                "<system>/<shift>.run, or evaluate it without a factory; --allow identical goes on",
+                fix="give each model's run; for one model for all groups, give one file, "
+                "<system>/<shift>.run, or no factory; or accept the runs with --allow identical",
             )
 
 
@@ -408,7 +408,7 @@ def remarks_about(scores: Scores) -> Iterator[str]:
         known = looks_like([query_id.encode() for query_id in scores.query_ids])
         holder = "a run" if len(runs) > 1 else "the run"
         yield (
-            f"{name}: test queries that {holder} does not hold: {counts}"
+            f"{name}: test queries missing from {holder}: {counts}"
             + (f"; among the test queries are {known}" if known else "")
         )
     if scores.missing_files and scores.shift:
@@ -432,13 +432,13 @@ def remarks_about(scores: Scores) -> Iterator[str]:
             yield _absent(name, sidecar.absent_passages)
         if sidecar.run_sha256 not in ("", run.report.digest):
             yield (
-                f"{sidecar.path} was written for another file than {sidecar.run}, by its "
-                "SHA-256: it does not say what made this run"
+                f"{sidecar.path} is the sidecar of another file than {sidecar.run} (SHA-256): "
+                "this run may have another model and other settings"
             )
 
 
 def _own_ids_first(parts: Sequence[Scores], settings: Settings) -> Iterator[Finding]:
-    """Warn of runs that find the query itself, as a document under its own id."""
+    """Warn of runs that rank the query itself first, as a document with the query's id."""
     for part in () if settings.exclude else parts:
         counts = [(run.own_first, int((~run.missing).sum())) for run in part.runs.values()]
         first, held = max(counts, default=(0, 0))
@@ -454,17 +454,17 @@ def _own_ids_first(parts: Sequence[Scores], settings: Settings) -> Iterator[Find
 
 
 def _equal_systems(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
-    """Warn of rankings that two systems share on the same test sets."""
+    """Warn of equal rankings of two systems on the same test set."""
     runs = (((part.test, part.shift_name), run) for part in parts for run in part.runs.values())
     for together in grouped(runs).values():
         for first, second in identical_runs(together):
-            yield f"{second.report.name} holds the same rankings as {first.report.name}"
+            yield f"{second.report.name} contains the same rankings as {first.report.name}"
 
 
 _OF_MODELS = (
     Check("sidecars cannot be read:", unreadable_sidecars),
     Check("runs and data do not belong together:", other_data, "other-data", warns=True),
-    Check("runs are not where they belong:", _other_places),
+    Check("runs are in the wrong place:", _other_places),
     Check("run sets are incomplete:", _missing_runs, "partial"),
 )
 CHECKS: Mapping[str, tuple[Check, ...]] = {
@@ -487,14 +487,14 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     ),
     "systems": (Check("", _remarks), Check("", _equal_systems), Check("", _own_ids_first)),
 }
-"""Stage -> its checks, in their order: of the runs of kept models; of what was `Opened`; of one
-system's `Scores`; of the scores of all systems."""
+"""Stage -> its checks: runs of kept models, `Opened`, one system's `Scores`, all systems'
+scores."""
 
 
 def differ_in_start(first: Scores, second: Scores) -> bool:
-    """Return whether two systems are one baseline from two starts, of one pre-training each.
+    """Return whether two systems are one baseline with two different pre-trainings.
 
-    Such a difference counts other seeds of what came after, and no other pre-training.
+    Seeds then vary the training only: each pre-training was run once.
     """
     sidecars = [[run.sidecar for run in part.runs.values()] for part in (first, second)]
     names = {sidecar.baseline for part in sidecars for sidecar in part}
@@ -504,12 +504,12 @@ def differ_in_start(first: Scores, second: Scores) -> bool:
 
 
 def misfits(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]:
-    """Yield why a run that is well-formed cannot be scored on a test set.
+    """Yield the reasons why a well-formed run cannot be scored on a test set.
 
     Args:
         run: the run file; "-" for standard input.
         test_set: the test set.
-        report: the facts that were read of the run.
+        report: the run's report.
     """
     part = OpenedRunSet(run, test_set, {(FOR_ALL, None): OpenedRun.of(run)})
     opened, query_ids = Opened([part], test_set.data), list(test_set.judged)

@@ -1,11 +1,11 @@
-"""What is claimed of scores: names and estimates, in the order of the tables.
+"""Claims about scores: names and estimates of figures, in the order of the tables.
 
-Source: MS-Shift (ECIR 2023), section 3.2 and Figure 2. For a group g of a shift, Avg In is the
-mean over the models that saw g in training of their means on g's test queries, Out is the mean of
-the model that did not, and Rel Loss = (Avg In - Out) / Avg In; Loss and Rel Loss are positive where
-the held-out model is worse, also where a lower value is better. A macro average samples each
-group's queries separately (queries that two groups share, a handful in ``wh-words``, count as two);
-a seed's models are the same for all groups, so that their effects on different groups may cancel.
+Source: MS-Shift (ECIR 2023), section 3.2 and Figure 2. For a group g of a shift, Out is the mean on
+g's test queries of the model trained without g. Avg In is the average of the means of the models
+trained with g. Rel Loss = (Avg In - Out) / Avg In. Loss and Rel Loss are positive where the
+held-out model is worse, also where a lower value is better. A macro average samples each group's
+queries separately; a query in two groups, as a few in ``wh-words``, counts as two. A seed's models
+are the same for all groups, so that their effects on different groups may cancel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WHOLE = (MEAN, ALL_QUERIES)
 """The groups of an average."""
 
 COMPARED = ("score", "avg_in", "out", "rel_loss")
-"""The figures that systems are compared by."""
+"""The figures by which systems are compared."""
 
 SIDES = ("avg_in", "out")
 """The figures of the two sides."""
@@ -65,21 +65,21 @@ def estimates_of(
     is_kept: NDArray[np.bool_] | None = None,
     reference: Scores | None = None,
 ) -> dict[str, Estimates]:
-    """Return group -> the figures of a system there, and on average, see `whole_of`.
+    """Return group -> the system's estimates, also for the average (see `whole_of`).
 
     Args:
         scores: the system's scores.
         measure: one of its measures.
-        counted: group -> positions of those of its queries that count.
+        counted: group -> positions of its queries that count.
         averaged: a key of `stats.AVERAGES`.
-        is_kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
-            some of each group; the others count as left out. By default all.
+        is_kept: mask ``[queries]`` of the counted queries to average over, some of each group;
+            the others count as left out. By default all.
         reference: the scores of another system on the same queries.
 
     Returns:
-        The kinds of `stats.FIGURES` that have a formula for the system's sides: with a reference
-        leads and drops, without one Avg In, Out, loss and Rel Loss, or ``score`` of one model for
-        all groups. Without groups that have no loss; empty, if none has.
+        The kinds of `stats.FIGURES` with a formula for the system's sides. With a reference these
+        are leads and drops; otherwise Avg In, Out, loss and Rel Loss, or ``score`` for one model
+        for all groups. Groups without a loss are left out.
     """
 
     def sides_on(parts: Mapping[str, Ints], sample: str) -> Sides[Estimate] | None:
@@ -117,7 +117,7 @@ def _sides(
     sample: str,
     is_kept: NDArray[np.bool_] | None,
 ) -> Sides[Estimate] | None:
-    """Return the means of a system's sides over the queries of groups; see `Scores.sides`."""
+    """Return the means of a system's sides over groups; see `Scores.sides`."""
     known = [scores.sides(measure.name, group, queries) for group, queries in parts.items()]
     pairs = [side for side in known if side is not None]
     if len(pairs) < len(known):
@@ -134,12 +134,12 @@ def _sides(
 def loss_claims(
     scores: Scores, measure: Measure, counted: Mapping[str, Ints], averaged: str, label: str = ""
 ) -> Iterator[Claim]:
-    """Yield what a system scores and loses on every group of a shift, and on average.
+    """Yield the claims of a system's scores and losses, by group and on average.
 
     Args:
         scores: the system's scores.
         measure: one of its measures.
-        counted: group -> positions of those of its queries that count.
+        counted: group -> positions of its queries that count.
         averaged: a key of `stats.AVERAGES`.
         label: the label of the queries, if they are a slice.
     """
@@ -160,17 +160,17 @@ def loss_claims(
 
 
 def _family(row: Figure, over: str, kind: str = "") -> tuple[str, ...]:
-    """Return the family of what is tested of all systems, by shift, measure and kind of figure."""
+    """Return the family of tests over all systems, by shift, measure and kind of figure."""
     return kind or row.figure, row.test, row.shift, row.measure, row.slice, over
 
 
 def _family_by_group(row: Figure, what: str, kind: str = "") -> tuple[str, ...]:
-    """Return the same: all groups are one family, and what is said of the whole is another."""
+    """Return the family over all systems; groups are one family, the average is another."""
     return _family(row, what if row.group in WHOLE else f"{what} x groups", kind)
 
 
 def _claim(row: Figure, estimate: Estimate | None, measure: Measure) -> Claim:
-    """Return the claim of a figure, with the family and the range of its kind."""
+    """Return the claim of a figure, with the family and the range of its kind of figure."""
     kind = FIGURES[row.figure]
     family = _family_by_group(row, kind.family[1], kind.family[0]) if kind.family else ()
     bounds = measure.bounds if kind.unit == "score" else (-math.inf, math.inf)
@@ -178,14 +178,14 @@ def _claim(row: Figure, estimate: Estimate | None, measure: Measure) -> Claim:
 
 
 def _of_these_models(loss: Estimate) -> tuple[float | None, float | None]:
-    """Return what is known of a loss of these very models.
+    """Return the paired t-test and the effect size of a loss of exactly these models.
 
     Returns:
-        The p of the paper's paired t-test: Student's, over queries; and Cohen's d_z: the mean
-        paired difference / its standard deviation over queries. Source: Cohen 1988, section 2.3.5;
-        Sakai, SIGIR Forum 2014, asks for one beside every p-value. It is standardised by the spread
-        of *differences*, so it is not to be read on the scale of Cohen's d for independent samples.
-        It is `None` for several samples, and both are where nothing varies.
+        The p of the paper's paired t-test over queries, and Cohen's d_z: the mean paired difference
+        / its standard deviation over queries. Source: Cohen 1988, section 2.3.5; Sakai, SIGIR Forum
+        2014, asks for an effect size with every p-value. The scale of d_z is not the scale of
+        Cohen's d for independent samples. d_z is `None` for several samples, and both are `None`
+        where nothing varies.
     """
     fixed = loss.with_models_fixed()
     known = fixed.uncertainty()
@@ -197,11 +197,11 @@ def _of_these_models(loss: Estimate) -> tuple[float | None, float | None]:
 
 
 def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints]) -> Iterator[Claim]:
-    """Yield the mean of every model on every group, its bounds, and how many queries are missing.
+    """Yield the mean of every model on every group, its bounds, and its missing queries.
 
-    ``tie_best`` and ``tie_worst`` are the means, had every tie been broken for the relevant
-    documents, or against them; they are there only where that matters. ``missing`` counts the
-    queries of a group that run files lack, over all models.
+    ``tie_best`` and ``tie_worst`` are the means with every tie broken for, or against, the relevant
+    documents. They are yielded only where ties change the mean. ``missing`` counts a group's
+    missing queries over all models.
     """
     of_system = _named(scores, measure)
     for model in scores.models:
@@ -219,7 +219,7 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
 
 
 def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:
-    """Yield a mean's bounds over the orders of ties, where these make a difference."""
+    """Yield a mean's bounds over the orders of ties, if ties change the mean."""
     if not any(run.tied[queries].any() for run in runs):
         return
     best_of = [run.best[row.measure][queries] for run in runs]
@@ -241,19 +241,19 @@ def pair_claims(
     reference: str | None = None,
     untested: Collection[tuple[str, str]] = (),
 ) -> Iterator[Claim]:
-    """Yield the figures that systems are compared by, then how far every two are apart.
+    """Yield the figures by which systems are compared, then the differences of every pair.
 
-    Differences on all groups are one family, those on the whole another, for each figure and
-    measure: queries are the same, and seeds of two systems are independent. One model for all
-    groups has its score in and out. So two of them differ equally in Avg In and Out: both families
-    count that difference, and the caller leaves out the rows that repeat the score.
+    Differences on groups are one family, differences of averages another, for each figure and
+    measure. Queries are paired, and seeds of two systems are independent. One model for all groups
+    has the same score in and out, so two such systems differ equally in Avg In and Out. Both
+    families count that difference, and the caller drops the repeated rows.
 
     Args:
         systems: name -> its scores, on the same queries.
         measure: the measure.
-        counted: group -> positions of those of its queries that count, the same for all.
+        counted: group -> positions of its queries that count, the same for all systems.
         averaged: a key of `stats.AVERAGES`.
-        reference: the system to compare the others with; by default every two are compared.
+        reference: the system to compare the others with; by default every pair is compared.
         untested: pairs whose differences are not tested.
     """
     estimates = {
@@ -298,15 +298,15 @@ def lead_claims(
     reference: str,
     untested: Collection[tuple[str, str]] = (),
 ) -> Iterator[Claim]:
-    """Yield how far systems lead a reference, and how far from their leads on the other groups.
+    """Yield systems' leads over a reference, and each lead minus the leads on other groups.
 
-    Leads are one family and their differences another, over systems, groups and sides. Of two
-    groups the differences are each other's negatives, so that only the first is tested.
+    Leads are one family and their differences another, over systems, groups and sides. With two
+    groups, the second difference is the negative of the first, and only the first is tested.
 
     Args:
-        systems: as of `pair_claims`, like the next three.
+        systems: name -> its scores, on the same queries.
         measure: the measure.
-        counted: group -> positions of those of its queries that count, the same for all.
+        counted: group -> positions of its queries that count, the same for all systems.
         averaged: a key of `stats.AVERAGES`.
         reference: the system to compare the others with.
         untested: pairs whose differences are not tested.
@@ -333,7 +333,7 @@ def _group_claims(
 ) -> Iterator[Claim]:
     """Yield the figures of groups; a contrast counts the queries of all groups.
 
-    Of two groups the second contrast is the negative of the first, and only the first is tested.
+    With two groups, the second contrast is the negative of the first: only the first is tested.
     """
     all_queries = sum(sizes.values())
     for group, figures in groups.items():
@@ -350,14 +350,14 @@ def _group_claims(
 def slice_claims(
     scores: Scores, measure: Measure, slices: Mapping[str, Ints], reference: Scores | None = None
 ) -> Iterator[Claim]:
-    """Yield a single run's mean on each slice, or its lead there, and how far it is from others.
+    """Yield a single run's mean or lead on each slice, and its difference from other slices.
 
     Each kind of figure is one family over runs and slices. Slices are samples of their own.
 
     Args:
         scores: as in `run_claims`.
         measure: a measure; a sum has no figures, and queries without a value do not count.
-        slices: label -> positions of its queries that count; those of fewer than 2 have no figures.
+        slices: label -> positions of its queries that count; at least 2 are needed for figures.
         reference: as in `run_claims`.
     """
     parts = [scores] if reference is None else [scores, reference]
@@ -411,9 +411,9 @@ def run_claims(
 
 
 def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Claim]:
-    """Yield the mean of every model on an extra test set, and the mean over the models.
+    """Yield the mean of every model on an extra test set, and their average.
 
-    The models of a shift are not a sample: intervals count other queries and other seeds.
+    The models of a shift are not a sample: intervals count the choice of queries and seeds.
 
     Args:
         scores: the system's scores on the test set.
@@ -438,13 +438,13 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
 def drop_claims(
     scores: Scores, measure: Measure, queries: Ints, everything: Scores
 ) -> Iterator[Claim]:
-    """Yield what the mean over a system's models loses against one trained on everything.
+    """Yield the drop of a system's average from the same system trained on everything.
 
     Args:
-        scores: the system's scores on an extra test set; with one complete model nothing is lost.
+        scores: the system's scores on an extra test set; with one complete model, no drop.
         measure: the measure.
         queries: positions of the queries of both that count.
-        everything: the scores of the same system trained on everything, which counts as it is.
+        everything: the scores of the system trained on everything, whose seeds do not count.
     """
     complete = scores.complete_models
     if len(complete) < 2:
@@ -467,13 +467,13 @@ def drop_claims(
 def change_claims(
     of_system: Figure, measure: Measure, plain: Floats, changed: Floats
 ) -> Iterator[Claim]:
-    """Yield what models lose by a change of the queries: 1 - changed / as they are.
+    """Yield the loss of models on changed queries: 1 - changed / unchanged.
 
     Args:
         of_system: the names of the figures, with the number of seeds.
         measure: the measure.
-        plain: scores on the queries as they are, ``[seeds, queries]``.
-        changed: scores on the same queries changed.
+        plain: scores on the unchanged queries, ``[seeds, queries]``.
+        changed: scores on the changed queries.
     """
     row = of_system._replace(queries=plain.shape[1])
     before, after = (Estimate.mean(scores, of_system.system, "") for scores in (plain, changed))
@@ -487,17 +487,17 @@ def change_claims(
 def compound_claims(
     of_system: Figure, measure: Measure, groups: Mapping[str, Sequence[tuple[Floats, Floats]]]
 ) -> Iterator[Claim]:
-    """Yield whether a shift and changed queries compound: what a change costs on each side of it.
+    """Yield the loss by changed queries in and out of a shift, and whether the two compound.
 
-    If the held-out model loses more than those that saw the group, shift and change compound: the
-    Rel Loss on changed queries is then the greater, since (1 - Rel Loss changed) / (1 - Rel Loss) =
-    (1 - loss out) / (1 - loss in). The change of a query is taken as it is.
+    Shift and change compound if the held-out model loses more than the in-domain models. The Rel
+    Loss on changed queries is then greater, since (1 - Rel Loss changed) / (1 - Rel Loss) = (1 -
+    loss out) / (1 - loss in). The choice of a change is not sampled.
 
     Args:
         of_system: the names of the figures, with the number of seeds.
         measure: the measure.
-        groups: group -> the scores inside and out, ``[seeds, queries]``, on its queries as they
-            are, and the same on these queries changed. Groups where a mean is 0 have no losses.
+        groups: group -> in-domain and held-out scores, ``[seeds, queries]``, on its unchanged and
+            on its changed queries. Groups where a mean is 0 have no losses.
     """
     figures: dict[str, dict[str, Estimate | None]] = {}
     sizes = {}
@@ -531,7 +531,7 @@ def compound_claims(
 
 
 def _named(scores: Scores, measure: Measure) -> Figure:
-    """Return the names that all figures of a system by a measure share."""
+    """Return the names shared by all figures of a system and a measure."""
     return Figure("", scores.test, scores.shift_name, scores.system, measure=measure.name)
 
 
@@ -544,11 +544,11 @@ def _named_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
 def left_out_claims(
     scores: Scores, measure: Measure, missing: str, averaged: str, without: LeftOut
 ) -> Iterator[Claim]:
-    """Yield what figures are without some queries, and how sure the difference is.
+    """Yield figures without some queries, and the difference with its interval.
 
-    The figure on all queries and the one on those that are kept rest on the same scores, so that
-    their difference is far surer than either. The slice of the first is ``not leaked``, that of the
-    second ``all minus not leaked``.
+    Both figures are computed from the same scores, so that the interval of their difference is much
+    narrower. The figure without these queries has the slice ``not leaked``, the difference ``all
+    minus not leaked``.
 
     Args:
         scores: the scores of a system, or of a single run.
@@ -558,7 +558,7 @@ def left_out_claims(
         without: the queries to leave out.
 
     Raises:
-        DataError: if no query of a group would be left, or some were not searched for leaks.
+        DataError: if no query of a group is left, or some were not searched for leaks.
     """
     counted = scores.counted(missing)
     if scores.shift is None:
@@ -569,10 +569,9 @@ def left_out_claims(
     unknown = [] if without.searched is None else sorted(ids - without.searched)
     if unknown:
         raise DataError(
-            f"{without.source} was made for other test queries: it does not say whether "
-            f"{len(unknown):,} of the {len(ids):,} of {scores.system} leaked "
-            f"({first_few(unknown)}); "
-            "search these, too, with 'msshift leakage find'"
+            f"{without.source} was made for other test queries: {len(unknown):,} of the "
+            f"{len(ids):,} queries of {scores.system} were not searched for leaks "
+            f"({first_few(unknown)}); search them with 'msshift leakage find'"
         )
     is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
     everything = estimates_of(scores, measure, counted, averaged)

@@ -1,7 +1,7 @@
-"""Run sets: what systems score and lose, and which of them differ.
+"""Evaluation and comparison of run sets.
 
-`evaluate_run_sets` computes Avg In, Out and Rel Loss, as a whole, by label, and without queries
-that leaked; `compare_run_sets` says which of several systems is better, and which loses less.
+`evaluate_run_sets` computes Avg In, Out and Rel Loss: of all queries, by label, and without leaked
+queries. `compare_run_sets` tests which of several systems is better, and which loses less.
 """
 
 from __future__ import annotations
@@ -86,26 +86,25 @@ def evaluate_run_sets(
     """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
 
     Args:
-        runs: one or several folders, each of a system's run sets or of several systems'; or run
-            sets that were opened, with their data.
+        runs: one or several folders with the run sets of one or several systems; or an `Opened`.
         data: the built data set, see `open_dataset`.
-        shifts: only these; all that the folders hold, if empty.
+        shifts: the shifts to evaluate; by default all in the folders.
         settings: measures, policies and statistics.
-        labels: query_id -> label; every label then has figures of its queries.
-        without: test queries to compute the figures without, too.
-        allow: what not to refuse, some of `ALLOWANCES`.
+        labels: query_id -> label; the figures are also computed for each label.
+        without: test queries; the figures are also computed without them.
+        allow: errors to allow, some of `ALLOWANCES`.
 
     Returns:
-        Every system's figures on every group and on average: ``avg_in``, ``out`` and ``loss`` on
-        the measure's scale, not times 100, and ``rel_loss``, a fraction of Avg In; see `Figure`.
+        Every system's figures by group and on average. ``avg_in``, ``out`` and ``loss`` are on the
+        measure's scale, not times 100; ``rel_loss`` is a fraction of Avg In. See `Figure`.
 
     Raises:
         UnknownNameError: for an unknown shift or allowance.
         UsageError: if a run file is given instead of a folder, a measure has no loss, or no run set
             is of the requested shifts.
         NotFoundError: if a folder or the data set does not exist.
-        RunError: if a run file is missing or malformed, was made on other data or is that of
-            another model (all unless allowed), or answers no test query of a group.
+        RunError: if a run file is missing or malformed, was made on other data or by another model
+            (all unless allowed), or has no test query of a group.
         DataError: if no test query has a label, or none is left to count.
 
     Examples:
@@ -134,15 +133,15 @@ def losses_of(
     without: LeftOut | None = None,
     doubts: Sequence[str] = (),
 ) -> Result:
-    """Return what systems score and lose, from their scores.
+    """Return Avg In, Out and Rel Loss of systems, from their scores.
 
     Args:
         scores: the scores of systems on shifts.
         data: the data of the test sets.
         settings: measures, policies and statistics.
-        labels: query_id -> label; every label then has figures of its queries.
-        without: test queries to compute the figures without, too.
-        doubts: what is known to be odd about the runs.
+        labels: query_id -> label; the figures are also computed for each label.
+        without: test queries; the figures are also computed without them.
+        doubts: warnings about the runs.
 
     Raises:
         DataError: if no query of a group is left to count.
@@ -175,7 +174,7 @@ def losses_of(
 
 
 def averaged_by(scores: Scores, settings: Settings) -> str:
-    """Return how the groups of a shift are averaged, a key of `stats.AVERAGES`."""
+    """Return the average over a shift's groups, a key of `stats.AVERAGES`."""
     assert scores.shift is not None
     return settings.average or scores.shift.average
 
@@ -183,7 +182,7 @@ def averaged_by(scores: Scores, settings: Settings) -> str:
 def system_claims(
     scores: Scores, settings: Settings, labels: Mapping[str, str] | None = None
 ) -> Iterator[Claim]:
-    """Yield the claims of one system: of all queries, then of those with each label.
+    """Yield the claims of one system: on all queries, then by label.
 
     Raises:
         DataError: if no query of a group is left to count.
@@ -202,7 +201,7 @@ def system_claims(
 def _label_warnings(
     scores: Sequence[Scores], labels: Mapping[str, str], settings: Settings
 ) -> list[str]:
-    """Return a warning for each label that has no figures, since runs lack its queries.
+    """Return a warning for each label without figures, because its queries are missing from runs.
 
     Raises:
         DataError: if no test query has a label.
@@ -226,7 +225,7 @@ def _loss_sections(
     paper: bool = False,
     intervals: bool = False,
 ) -> Iterator[Section]:
-    """Yield the tables of each shift: losses, matrices, slices; then those without queries."""
+    """Yield the tables of each shift, then the tables of figures without leaked queries."""
     if paper:
         yield _paper_section(figures, settings, intervals=intervals)
         return
@@ -253,12 +252,12 @@ def _loss_sections(
             ]
         yield Section(tables, {"shift": name, "view": "groups"})
     if figures.where(slice=LEAKED_SLICES):
-        # All shifts stand together, below none of the notes on one.
+        # One section for all shifts: notes on a single shift are not printed with it.
         yield Section(list(left_out_tables(figures, settings)), {"shift": "", "view": "left out"})
 
 
 def _paper_section(figures: Figures, settings: Settings, *, intervals: bool) -> Section:
-    """Return a table over all shifts for each measure; below values are intervals, if wanted."""
+    """Return a table over all shifts for each measure; `intervals` adds a line below values."""
     shown = [VALUE, ENDS] if intervals else [VALUE]
     return Section(
         [
@@ -296,24 +295,23 @@ def compare_run_sets(
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
-    Systems are compared by Avg In, Out and, where they have one, Rel Loss, on the same queries.
-    Permuting the labels of two systems per query would test something else: that they are
-    interchangeable altogether, also in Avg In. It rejects for a strong and a weak system that lose
-    the same share.
+    Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries. A
+    permutation test of two systems' labels would test that they are interchangeable, also in Avg
+    In. It would reject for a strong and a weak system with equal Rel Loss.
 
     Args:
         runs: one or several folders, as in `evaluate_run_sets`.
         data: the built data set, as in `evaluate_run_sets`.
-        shifts: only these; all that the folders hold, if empty.
+        shifts: the shifts to compare on; by default all in the folders.
         settings: measures, policies and statistics.
-        reference: the system to compare the others with: its name, or its folder, which need not
-            be among `runs`. By default every two systems are compared, and ranked by Rel Loss.
-        others: stored scores of further systems on the same test queries, such as
-            `msshift_bench.leaderboard.stored_scores` returns; they join on the shifts of the runs.
-        allow: what not to refuse, some of `ALLOWANCES`; nothing is compared that is ``partial``.
+        reference: the system to compare the others with: its name, or its folder, which may be
+            outside `runs`. By default every pair is compared, and systems are ranked by Rel Loss.
+        others: stored scores of further systems on the same test queries, e.g. from
+            `msshift_bench.leaderboard.stored_scores`. They are compared on the shifts of the runs.
+        allow: errors to allow, some of `ALLOWANCES`; incomplete run sets are not compared.
 
     Returns:
-        Every system's figures, and how far every two are apart.
+        Every system's figures, and the differences of every pair.
 
     Raises:
         UsageError: if no shift has two systems, or stored scores lack a measure or are of other
@@ -345,10 +343,10 @@ def compare_run_sets(
     if lost := stored - {part.system for part in others}:
         raise UsageError(
             f"{', '.join(sorted(lost))} has no scores on {', '.join(at_hand)}; give runs of a "
-            "shift that it has"
+            "shift with stored scores"
         )
     warnings += itertools.chain.from_iterable(map(remarks_about, others))
-    if others:  # in the order of `find_run_sets`, which decides what is subtracted from what
+    if others:  # in the order of `find_run_sets`, which gives the sign of differences
         scores += others
         scores.sort(key=lambda part: ([*at_hand].index(part.shift_name), part.trained_per_group))
     starts = {
@@ -377,10 +375,9 @@ def differences_of(
         scores: the scores of the systems.
         data: the data of the test sets.
         settings: measures, policies and statistics.
-        reference: the system to compare the others with; by default every two are compared.
-        doubts: what is known to be odd about the runs.
-        starts: pairs that differ in what training started from, one pre-training each; their
-            differences are not tested.
+        reference: the system to compare the others with; by default every pair is compared.
+        doubts: warnings about the runs.
+        starts: pairs that differ in pre-training only; their differences are not tested.
 
     Raises:
         UnknownNameError: if no system has the name of the reference.
@@ -396,7 +393,7 @@ def differences_of(
     for name, of_shift in by_shift(scores).items():
         complete = {part.system: part for part in of_shift if not part.missing_files}
         not_compared += [
-            f"{name}: {part.system} is left out, because run files of it are missing"
+            f"{name}: {part.system} is left out, because some of its run files are missing"
             for part in of_shift
             if part.missing_files
         ]
@@ -425,7 +422,7 @@ def differences_of(
                 rows += [*of_measure, *(_ranks(of_measure) if is_ranked else ())]
     if not averages:
         raise UsageError(
-            "nothing to compare: it takes two systems with complete run sets for the same shift; "
+            "nothing to compare: expected two systems with complete run sets for the same shift; "
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
@@ -466,10 +463,10 @@ def _compared_sections(
 
 
 def _ranks(figures: Figures) -> Iterator[Figure]:
-    """Yield the rank of each system by its average Rel Loss, and the ranks that it might take.
+    """Yield the rank of each system by its average Rel Loss, and its range of ranks.
 
-    Only systems with several seeds are ranked, by the pairs that are told apart on the whole shift:
-    nothing is known of another training of the others. See `rank_ranges`.
+    Only systems with several seeds are ranked: nothing is known of another training of the others.
+    Pairs with a significant average difference give the ranges; see `rank_ranges`.
     """
     wholes = figures.where(figure="rel_loss", group=WHOLE)
     losses = [row for row in wholes if not row.against and row.value is not None]

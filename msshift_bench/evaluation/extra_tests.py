@@ -1,7 +1,7 @@
 """Run sets on other queries: extra test sets, and variants of queries, e.g. with typing errors.
 
-MS-Shift's first version prints the mean over a shift's models on TREC DL 2019 beside a model
-trained on everything (its Table 5), and says what is lost against that one.
+Table 5 of MS-Shift's first version compares the mean over a shift's models on TREC DL 2019 with a
+model trained on everything.
 """
 
 from __future__ import annotations
@@ -49,27 +49,28 @@ def evaluate_extra_tests(
     *,
     allow: str | Collection[str] = (),
 ) -> Result:
-    """Score run sets on extra test sets, or say what they lose on variants of queries.
+    """Score run sets on extra test sets, or compute their losses on variants of queries.
 
     Args:
         runs: folders of run sets; the runs for a test set are in ``<system>/extra/<name>``, as
-            `make` lays them out. Systems without such runs are left out, with a warning. In runs a
-            variant has the id ``<query_id>#<method>``. Or what was opened before.
+            `make` writes them; or an `Opened`. Systems without such runs are left out, with a
+            warning. In runs, a variant has the id ``<query_id>#<method>``.
         extra_test: name -> a folder of ``queries.tsv`` and ``qrels.tsv``, whose judgements may be
             graded, with or without ``variants.tsv``; a folder or an ir_datasets id with passages of
             its own; or a file of variants of the shifts' test queries (query_id, text, method). All
             hold variants, or none.
         data: the data set with the queries of variants, and with the training queries of the
-            models: none of them may be asked. Where there is none, a note says so.
-        shifts: only the models of these shifts; all, if empty.
+            models: none of them may be a test query. Without a data set, a note reports that this
+            was not checked.
+        shifts: the shifts whose models are scored; by default all.
         settings: measures and policies; every measure must be a mean.
-        allow: what not to refuse, some of `ALLOWANCES`.
+        allow: errors to allow, some of `ALLOWANCES`.
 
     Returns:
-        Without variants, the means of every model and of a shift's models on average; for a system
-        with one beside it that was trained on everything, such as ``splade-all`` beside ``splade``,
-        also what the mean loses against that one. With variants, what every model loses, 1 -
-        changed / as they are, and by group whether the model trained without it loses more.
+        Without variants, the mean of every model and their average. For a system that was also
+        trained on everything, such as ``splade`` with ``splade-all``, also the drop of the average.
+        With variants, the loss of every model, 1 - changed / unchanged, and by group whether the
+        held-out model loses more.
 
     Raises:
         UsageError: if a measure has no mean, a name cannot be a folder's, or some test sets hold
@@ -78,9 +79,9 @@ def evaluate_extra_tests(
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if queries, judgements or variants are malformed.
         DataError: if no variant is of a test query of a shift, or none counts.
-        RunError: if a run is malformed, was made for other queries, is missing or is that of
-            another model, or a system's runs, or those that it is compared with, are of different
-            passages or data, or a model was trained on queries of a test set (all unless allowed).
+        RunError: if a run is malformed, missing, was made for other queries or by another model; if
+            compared runs are of different passages or data; or if a model was trained on test
+            queries (all unless allowed).
 
     Examples:
         >>> result = evaluate_extra_tests("runs/dense", {"dl19": "dl19"})
@@ -121,7 +122,7 @@ def evaluate_extra_tests(
 
 
 def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings) -> Iterator[Claim]:
-    """Yield the claims about a system on an extra test set, and about the system trained on all."""
+    """Yield a system's claims on an extra test set, and its drop from training on everything."""
     for measure in settings.measures:
         (queries,) = counted_by_all([scores], settings.missing).values()
         yield from extra_claims(scores, measure, queries)
@@ -131,7 +132,7 @@ def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings)
 
 
 def _described(part: OpenedRunSet, opened: Opened) -> str:
-    """Return how many variants there are and, if texts are known, how many change nothing."""
+    """Return the number of variants and, if texts are known, of variants equal to their query."""
     variants, queries = part.test_set.variants, part.plain.test_set.rows if part.plain else ()
     texts = {row.query_id: row.text for row in (*queries, *part.test_set.rows)}
     same = sum(variant.text == texts[variant.query_id] for variant in variants)
@@ -144,13 +145,13 @@ class _Pairs(NamedTuple):
     """A system's scores on queries and on their variants, by the same models and seeds.
 
     Attributes:
-        scores: all that the system scores on variants.
-        plain: the scores on queries as they are, of models and seeds that have both.
-        changed: the scores of these on variants.
+        scores: all scores of the system on variants.
+        plain: the scores on unchanged queries, of models and seeds that have both.
+        changed: the scores of the same models and seeds on variants.
         methods: the methods of the variants, in their order.
-        positions: where the queries that have a variant stand in `plain`, ``[queries]``.
-        places: where their variants stand in `changed`, ``[methods, queries]``; -1 without one.
-        counts: whether a variant counts, likewise.
+        positions: positions in `plain` of the queries with a variant, ``[queries]``.
+        places: positions of their variants in `changed`, ``[methods, queries]``; -1 if none.
+        counts: whether a variant counts, ``[methods, queries]``.
     """
 
     scores: Scores
@@ -164,7 +165,7 @@ class _Pairs(NamedTuple):
     def of(
         self, measure: str, models: Sequence[str], method: str = "", group: str = ""
     ) -> tuple[Floats, Floats]:
-        """Return the mean over models of the scores of queries as they are and changed.
+        """Return the mean over models of the scores of unchanged and of changed queries.
 
         Args:
             measure: the measure.
@@ -173,7 +174,7 @@ class _Pairs(NamedTuple):
             group: only the queries of this group.
 
         Returns:
-            Both ``[seeds, queries]``, of the queries that have a variant that counts.
+            Both ``[seeds, queries]``, of the queries with a variant that counts.
         """
         chosen = slice(None) if not method else slice(row := self.methods.index(method), row + 1)
         counts, places = self.counts[chosen], self.places[chosen]
@@ -200,10 +201,10 @@ def _pair(
 
     Args:
         part: the runs on the variants.
-        of_queries: the scores on the queries as they are.
+        of_queries: the scores on the unchanged queries.
         of_variants: the scores on the variants.
         settings: measures and policies.
-        warnings: gets a warning, if models have runs on one of both only.
+        warnings: a warning is appended if models have runs on only one of the two.
 
     Raises:
         DataError: if no query is left to count.
@@ -245,7 +246,7 @@ def _pair(
 
 
 def _change_claims(pairs: _Pairs, test: str, settings: Settings) -> Iterator[Claim]:
-    """Yield what each model loses on all variants, on those of each method, and by group."""
+    """Yield the loss of each model on all variants, by method, and by group."""
     models, shift = pairs.plain.models, pairs.plain.shift
     assert shift is not None
     of_system = Figure("", test, shift.name, pairs.plain.system)

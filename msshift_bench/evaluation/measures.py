@@ -1,9 +1,9 @@
-"""Measures: small values that turn a judged run into one number per query, and those computed here.
+"""Measures: each computes one number per query of a judged run.
 
-Each native measure is written once, over the places that a relevant document may take
-(`hits.Placement`). Where the tie policy fixes the order there is one such place; under the policy
-``expected`` a tied document takes every place of its tie with the same probability, and the same
-formula gives the exact mean over all orders. Sums over places come from tables of cumulative sums.
+A native measure is one formula over the possible places of a relevant document (`hits.Placement`).
+If the tie policy fixes the order, there is one such place. Under the policy ``expected``, a tied
+document takes every place of its tie with the same probability, and the same formula gives the
+exact mean over all orders. Sums over places are read from tables of cumulative sums.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ class Measure:
 
     Attributes:
         name: the per-query measure's name, e.g. ``"RR@10"``.
-        compute: takes versions of one run that differ only in how ties are broken, and returns
-            what `per_query` does for each.
+        compute: takes versions of one run that differ only in the order of ties, and returns the
+            values of each as `per_query` does.
         mean_name: the name of its mean over queries, e.g. ``"MRR@10"``.
         higher_is_better: whether a larger value is a better ranking.
-        percent: whether its values lie between 0 and 1, so that tables print its mean times 100.
-        aggregate: how its values become one figure: their mean, or for counts their sum.
+        percent: whether its values are between 0 and 1: tables print its mean times 100.
+        aggregate: how values are aggregated: ``mean``, or for counts ``sum``.
         computed_by: the package that computes it.
-        partial: whether it may have no value for some queries, which its mean then leaves out.
-        reads_nonrelevant: whether it treats a document judged not relevant unlike an unjudged one.
+        partial: whether it may have no value for some queries, which its mean leaves out.
+        reads_nonrelevant: whether it treats documents judged not relevant and unjudged ones
+            differently.
         depth: number of documents of each ranking that it reads; 0 if it reads relevant ones only.
     """
 
@@ -53,7 +54,7 @@ class Measure:
 
     @property
     def sign(self) -> int:
-        """1, or -1 where a lower value is better: what turns a difference into a loss."""
+        """1, or -1 where a lower value is better; a difference times this is a loss."""
         return 1 if self.higher_is_better else -1
 
     @property
@@ -64,19 +65,19 @@ class Measure:
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
-        A query that the run does not hold, or that has no relevant document, gets the worst
-        value; one that a `partial` measure has no value for gets NaN.
+        A query that is missing from the run, or has no relevant document, gets the worst value. A
+        query without a value of a `partial` measure gets NaN.
 
         Raises:
-            UsageError: if ir_measures computes it, and the tie policy orders nothing, the run was
-                judged to less than `depth`, or ir_measures cannot compute it as it is installed.
+            UsageError: for a measure of ir_measures, if the tie policy fixes no order, the run was
+                judged to less than `depth`, or the installed ir_measures cannot compute it.
         """
         return self.compute([run])[0]
 
     def of_rankings(
         self, rankings: Mapping[str, Mapping[str, float]], relevant: Mapping[str, Iterable[str]]
     ) -> dict[str, float]:
-        """Return the measure of rankings in memory, query by query; equal scores by doc_id.
+        """Return the measure of every query of rankings in memory; ties are ordered by doc_id.
 
         Args:
             rankings: query_id -> doc_id -> score.
@@ -90,7 +91,7 @@ class Measure:
         return dict(zip(judgements.query_ids, values.tolist(), strict=True))
 
     def show(self, value: float | None) -> str:
-        """Return an aggregate as tables print it; "-" where there is no value at all.
+        """Return an aggregate as tables print it; "-" for no value.
 
         Means are multiplied by 100 and have one decimal; search lengths and counts are printed as
         they are.
@@ -111,7 +112,7 @@ class Measure:
 def _mean_over_places(
     run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
 ) -> Floats:
-    """Mean of a function of the place over the places each hit may take; 0 beyond the cutoff.
+    """Return each hit's mean of a function over its possible places; 0 beyond the cutoff.
 
     Args:
         run: the judged run.
@@ -139,7 +140,7 @@ def _per_query(run: JudgedRun, per_hit: Floats) -> Floats:
 
 
 def _divide(values: Floats, counts: Ints | Floats) -> Floats:
-    """Divide, where 0 / 0 is 0: a query without relevant documents scores nothing."""
+    """Divide, with 0 / 0 = 0: a query without relevant documents scores 0."""
     return np.divide(values, counts, out=np.zeros(len(values)), where=counts > 0)
 
 
@@ -197,8 +198,8 @@ def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
 def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> float:
     """Mean of 1 / place of the first of `relevant` documents among `size` tied ones.
 
-    The chance that the document at place j of the tie is the first relevant one is the chance that
-    none of the j - 1 before it is, times relevant / (size - j + 1).
+    P(place j of the tie has the first relevant document) = P(none of the j - 1 before it is
+    relevant) * relevant / (size - j + 1).
     """
     places = np.arange(1, size - relevant + 2)
     if cutoff is not None:
@@ -235,7 +236,7 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
 def _search_length(run: JudgedRun, cutoff: int) -> Floats:
     """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
 
-    In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with
+    In a tie, the number of the n non-relevant documents above a relevant one is 0 ... n, each with
     the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
     in MS-Shift, section 4.
     """
@@ -264,7 +265,7 @@ NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
         "ASL@k": "atomized search length: non-relevant documents above a relevant one, at most k",
     }
 )
-"""The measures that this module computes: name -> one line; k stands for a cutoff."""
+"""The measures that this module computes: name with a cutoff k -> one line."""
 
 _COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
     {
@@ -277,8 +278,7 @@ _COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
         "ASL": _search_length,
     }
 )
-"""The part of a name before the ``@`` -> what takes a judged run and a cutoff (`None` for the whole
-ranking), and returns one value per query of the test set, shape ``[queries]``."""
+"""Name without cutoff -> function of a run and a cutoff or `None`; returns a value per query."""
 
 _SPELLINGS = {
     **{name.lower(): name for name in _COMPUTE},
@@ -303,10 +303,10 @@ _ELSEWHERE = _SPELLINGS | {
     "num_rel": "NumRel",
     "num_rel_ret": "NumRet(rel=1)",
 }
-"""What other tools call a measure, in lower case, before its cutoff."""
+"""Names of measures in other tools, in lower case, before the cutoff -> the name here."""
 
 VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
-"""What a measure may be called, for messages."""
+"""The valid names of measures, for messages."""
 
 
 def name_here(name: str) -> str:
@@ -319,13 +319,13 @@ def name_here(name: str) -> str:
 
 
 def native_measure(name: str) -> Measure | None:
-    """Return the measure of `NATIVE_MEASURES` called `name`; `None` if none has its beginning.
+    """Return the native measure called `name`; `None` if no native name begins like it.
 
     Args:
         name: in any case; its mean's name works, too, and ``recall`` for ``R``.
 
     Raises:
-        UnknownNameError: if it needs another cutoff; the message lists the valid names.
+        UnknownNameError: if its cutoff is invalid; the message lists the valid names.
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
     family = _SPELLINGS.get(match[1].lower()) if match else None

@@ -1,4 +1,4 @@
-"""The notes below tables: the data, how figures were made, how sure they are; answers above."""
+"""Notes below tables, on data, policies and uncertainty; and the sentences above tables."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from msshift_bench.stats import (
 _FEWEST_SCORED = 12
 _LARGEST_SEED_SD = 0.5
 _FEW_SCORED = (
-    f"weak interval: queries x Avg In is below {_FEWEST_SCORED}; such intervals of Rel Loss hold "
-    "the truth in 70 to 95 of 100 cases, the fewer the less often"
+    f"weak interval: queries x Avg In is below {_FEWEST_SCORED}; such intervals of Rel Loss "
+    "contain the true value in 70 to 95 of 100 cases"
 )
 _UNSTABLE = (
-    "weak interval: seeds differ by more than half of Avg In; such intervals of Rel Loss hold the "
-    "truth in 88 to 94 of 100 cases"
+    "weak interval: seeds differ by more than half of Avg In; such intervals of Rel Loss contain "
+    "the true value in 88 to 94 of 100 cases"
 )
 
 
@@ -64,7 +64,7 @@ def answered(
         figures: the figures of an evaluation, of a comparison, or of single runs.
         data: their data.
         settings: the measures.
-        notes: what stands below the tables.
+        notes: the notes below the tables.
         layout: makes the tables.
         scores: the per-query scores.
     """
@@ -78,11 +78,11 @@ def answered(
 
 
 def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
-    """Yield the notes on the version, and on the data if they are known.
+    """Yield the notes on the version and, if known, on the data.
 
     Args:
         data: the data of the figures.
-        shifts: the shifts in the tables; a note says if their training sets differ in size.
+        shifts: the shifts in the tables; a note names those with training sets of unequal size.
     """
     yield f"msshift-bench {__version__}"
     if data.edition:
@@ -91,11 +91,11 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
             f"content {data.content_digest[:12]}" + f", words {data.words}" * bool(data.words)
         )
     if data.exclude:
-        yield f"excluded, as the data set was built: {data.exclude}"
+        yield f"excluded when the data set was built: {data.exclude}"
     yield from (
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
         + ", ".join(f"{group} {count:,}" for group, count in training["queries"].items())
-        + "), so that a loss is also one of training size"
+        + "), so that a loss also depends on training size"
         for shift, training in data.training.items()
         if shift in shifts and not training["balanced"]
     )
@@ -117,7 +117,7 @@ def policy_notes(settings: Settings) -> list[str]:
 
 
 def what_counts(figures: Figures) -> str:
-    """Return what the intervals of figures count, in words."""
+    """Return whether the intervals of figures count queries, or queries and seeds."""
     counts = [counted for counted in figures.names("counts") if counted]
     if len(counts) > 1:
         return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
@@ -141,7 +141,7 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 
 
 def _system_counts(scores: Scores) -> str:
-    """Return what a system's run set holds, and what was read."""
+    """Return a note on a system's run set: its files, seeds and missing runs."""
     runs, seeds = list(scores.runs.values()), scores.replicates
     kind = "run file" if all(run.report.digest for run in runs) else "run"
     facts = [f"{len(runs)} {kind}{'s' * (len(runs) > 1)}"]
@@ -154,7 +154,7 @@ def _system_counts(scores: Scores) -> str:
 
 
 def seen_notes(scores: Iterable[Scores]) -> Iterator[str]:
-    """Yield, for each model for all groups, which groups have queries that it trained on."""
+    """Yield, for each model for all groups, which groups have queries in its training set."""
     for part in scores:
         states = {} if part.trained_per_group else part.states_of(FOR_ALL)
         groups = {
@@ -170,11 +170,11 @@ def seen_notes(scores: Iterable[Scores]) -> Iterator[str]:
 
 
 def tie_notes(figures: Figures, settings: Settings) -> Iterator[str]:
-    """Yield, for each system and measure, the mean that the order of equal scores changes most.
+    """Yield, for each system and measure, the mean that depends most on the order of ties.
 
     Args:
         figures: the means of runs, or of models on the groups of one shift, with their bounds.
-        settings: the measures; what does not change a printed digit is not told.
+        settings: the measures; changes below a printed digit give no note.
     """
     bounds = dict(figures.where(figure=("tie_worst", "tie_best")).each("measure"))
     for measure in settings.measures:
@@ -214,7 +214,7 @@ def loss_notes(
         data: the data.
         settings: measures, policies and statistics.
         scores: the scores of the systems on the shift.
-        claims: what is claimed of the systems.
+        claims: the systems' claims.
         averaged: how groups are averaged.
         has_slices: whether there are figures of slices.
     """
@@ -242,7 +242,7 @@ def loss_notes(
 
 
 def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str]:
-    """Yield, for each system, where its average loss is uncertain, and what would help.
+    """Yield, for each system, the sources of its average loss's variance, and a remedy.
 
     Args:
         claims: the claims of losses on one shift, not of slices; those by the first measure count.
@@ -256,11 +256,11 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
         seeds = row.seeds or 1
         known = None if estimate is None else estimate.uncertainty()
         share = None if known is None else known.seed_share
-        luck = "; two seeds do not tell agreement from luck" * (seeds == 2)
+        luck = "; two seeds may agree by chance" * (seeds == 2)
         if seeds == 1:
             marked = f"; {DAGGER} in place of a star, no rank"
             line = (
-                f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another "
+                f"one seed: intervals and p count {QUERIES_ONLY}, not another "
                 f"training{marked * (settings.correction != UNCORRECTED)}"
             )
         elif known is None or share is None:
@@ -271,18 +271,18 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
             if more is not None:
                 halved = f"{more} more seed{'s' * (more > 1)} would halve its interval"
             line = (
-                f"{show_share(share)} of the variance of its average Rel Loss is what its "
-                f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
-                f"the choice of queries; {halved}{luck}"
+                f"{show_share(share)} of the variance of its average Rel Loss comes from its "
+                f"{seeds} seeds, noise included, {show_share(1 - share)} from the choice of "
+                f"queries; {halved}{luck}"
             )
         yield f"{row.system}: {line}"
 
 
 def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
-    """Return where the intervals of Rel Losses hold the truth less often than they say.
+    """Return notes on Rel Losses whose intervals contain the true value less often than nominal.
 
-    That is where few queries score, or one seed differs from another by more than half of the loss
-    of everything; docs/statistics.md has the simulation.
+    These are groups where few queries score, or where seeds differ by more than half of Avg In;
+    docs/statistics.md has the simulation.
 
     Args:
         figures: the figures of losses.
@@ -304,7 +304,7 @@ def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
 
 
 def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
-    """Yield what the columns of `delta_table` mean."""
+    """Yield the meaning of the columns of `delta_table`."""
     seeds = figures.where(figure="rel_loss").names("seeds")
     yield (
         "Inter. is Avg In, Extra. is Out; Delta = Extra. / Inter. - 1 is minus Rel Loss, in "
@@ -314,7 +314,7 @@ def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
         yield "Delta: minus the mean of the groups' Rel Losses"
     lower = sorted(measure.name for measure in settings.measures if not measure.higher_is_better)
     if lower:
-        yield f"of {', '.join(lower)} lower is better: the sign of its Delta is turned"
+        yield f"{', '.join(lower)}: lower is better, and the sign of Delta is reversed"
 
 
 def comparison_notes(
@@ -331,7 +331,7 @@ def comparison_notes(
     yield from (*data_notes(data, figures.names("shift")), *policy_notes(settings))
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure=COMPARED)}
-        yield "compared on the queries that all hold: " + ", ".join(
+        yield "compared on the queries in all runs: " + ", ".join(
             [f"{group} {counts[group]}" for group in counts if group not in WHOLE]
         )
     yield (
@@ -340,16 +340,13 @@ def comparison_notes(
     )
     yield from dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages)
     if figures.where(figure="rank"):
-        yield (
-            "rank: 1 + the number of systems known to lose less; range: the ranks that it might "
-            "take"
-        )
+        yield ("rank: 1 + the number of systems known to lose less; range: the possible ranks")
     seeds = {figure.system: figure.seeds for figure in figures.where(figure=COMPARED, against="")}
     single = sorted(system for system, count in seeds.items() if count == 1)
     if single:
         marked = f", so there is {DAGGER} in place of a star, and no rank"
         yield (
-            f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}"
+            f"one seed: {', '.join(single)}: intervals and p count {QUERIES_ONLY}"
             f"{marked * (settings.correction != UNCORRECTED)}; models of other seeds, in folders "
             "<shift>/seed-<n>, would count"
         )
@@ -357,13 +354,13 @@ def comparison_notes(
     if untrained:
         yield (
             f"not trained per group: {', '.join(untrained)}: one run for all held-out groups, so "
-            "that Avg In is Out and there is no Rel Loss; it is taken as it is, and a difference "
-            "from it counts the seeds of the other system"
+            "that Avg In is Out and there is no Rel Loss; a difference from it counts the seeds of "
+            "the other system only"
         )
     if leads := figures.where(figure=("lead", "lead_in")).names("figure"):
         yield _LEAD + ("lead_in" in leads) * (
             "; p over the sides Avg In and Out together, which are not tested against each other: "
-            "how far these leads are apart is the loss (of the system, minus that of the reference)"
+            "their difference is the system's loss minus the reference's loss"
         )
     if figures.where(figure="drop_out"):
         yield "drop, Out: the reference's score minus Out, in per cent of the reference's score"
@@ -378,8 +375,8 @@ def run_notes(
         yield f"{part.system}: {run_counts(list(part.runs.values()))}"
         (queries,) = part.counted(settings.missing).values()
         yield from (
-            f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries that it "
-            "has a value for"
+            f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries with a "
+            "value"
             for figure in figures.where(
                 system=part.system, figure=("score", "sum"), against="", slice=""
             )
@@ -394,11 +391,11 @@ def run_notes(
     differences = [figure for figure in figures if figure.against]
     if differences and settings.missing == "skip":
         counted = max(figure.queries or 0 for figure in differences)
-        yield f"differences: on the {counted} queries that all runs hold"
+        yield f"differences: on the {counted} queries in all runs"
 
 
 def slice_notes(figures: Figures, settings: Settings, labels: Collection[str]) -> Iterator[str]:
-    """Yield the notes below single runs on groups of queries: what has no figures, what they mean.
+    """Yield the notes below single runs on groups of queries.
 
     Args:
         figures: the figures of the runs.
@@ -414,18 +411,18 @@ def slice_notes(figures: Figures, settings: Settings, labels: Collection[str]) -
         yield f"groups of fewer than 2 queries that count have no figures: {', '.join(few)}"
     if figures.where(figure="score_difference"):
         yield (
-            "score - others: by how much the mean on a group is better than the mean of its means "
-            "on the other groups; queries differ, so that it is also how much easier they are"
+            "score - others: the mean on a group minus the average of the means on the other "
+            "groups, above 0 where it is better; it includes how much easier the queries are"
         )
     if figures.where(figure="lead"):
         yield _LEAD
 
 
 def extra_notes(settings: Settings, figures: Figures) -> list[str]:
-    """Return the notes below extra test sets: what rows and intervals mean, and policies."""
+    """Return the notes below extra test sets: meaning of rows and intervals, and policies."""
     drop = (
-        "drop: what the mean over the models loses against the system trained on everything, in "
-        "per cent of what that one reaches, on the same queries; the one model counts as it is"
+        "drop: the score of the system trained on everything minus the mean over the models, in "
+        "per cent of that score, on the same queries; seeds of the one model do not count"
     )
     return [
         "without: the group that the model was trained without; mean: over these models; all: "
@@ -437,7 +434,7 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
 
 
 def trained_notes(trained: TrainedOn) -> list[str]:
-    """Return how many test queries models trained on, and the models of which it is not known.
+    """Return notes on test queries in training sets, and on models with unknown training sets.
 
     Args:
         trained: the counts, see `Opened.trained`.
@@ -454,9 +451,9 @@ def trained_notes(trained: TrainedOn) -> list[str]:
         unknown = ", ".join(dict.fromkeys(model for model, part in models if part is None))
         if unknown:
             lines.append(
-                f"{test} ({shift}): not compared with what the models "
-                f"{get_shift(shift).training_of(unknown)} were trained on: no data set at hand "
-                "holds it (--data)"
+                f"{test} ({shift}): not compared with the training queries of the models "
+                f"{get_shift(shift).training_of(unknown)}: no opened data set contains them "
+                "(--data)"
             )
     return list(dict.fromkeys(lines))
 
@@ -464,7 +461,7 @@ def trained_notes(trained: TrainedOn) -> list[str]:
 def change_notes(
     data: DataInfo, settings: Settings, figures: Figures, contents: Sequence[str]
 ) -> list[str]:
-    """Return the notes below changed queries: what figures and intervals mean, and policies.
+    """Return the notes below changed queries: meaning of figures and intervals, and policies.
 
     Args:
         data: the data set that the queries are from; without content if they have a folder.
@@ -482,19 +479,19 @@ def change_notes(
     ]
     if figures.where(figure="out_minus_in"):
         lines.append(
-            "In, Out: what the change costs the models that saw the group in training, and the "
-            "one that did not; above 0, their difference says that shift and change compound"
+            "In, Out: the loss of the models trained with the group, and of the model trained "
+            "without it; a difference above 0 means that shift and change compound"
         )
     counted = f"{say_level(settings.confidence)} intervals: {what_counts(figures)}"
-    return [*lines, f"{counted}; variants are taken as they are", *policy_notes(settings)]
+    return [*lines, f"{counted}, not the choice of variants", *policy_notes(settings)]
 
 
 def left_out_notes(figures: Figures, source: str) -> list[str]:
-    """Return how many test queries leaked, by group, and what intervals count.
+    """Return notes on the leaked test queries of each group, and on the intervals.
 
     Args:
         figures: the figures.
-        source: what found the queries.
+        source: the search that found the queries.
     """
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for row in figures.where(slice=LEAKED_SLICES):

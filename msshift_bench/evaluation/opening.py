@@ -1,7 +1,7 @@
 """Opened input: the data set, the test sets and the runs of one evaluation.
 
-Every evaluation starts here. A folder is listed once, a sidecar is read once, and a run is a
-`RunSource` that is read when it is scored. Nothing after this module looks at paths again.
+Every evaluation starts here. A folder is listed once and a sidecar is read once. A run is a
+`RunSource`, read when it is scored. Later modules use no paths.
 """
 
 from __future__ import annotations
@@ -44,20 +44,19 @@ from msshift_bench.shifts import (
 )
 
 _TRAINED_ON_ALL = "-all"
-"""The end of the name of a system that is another system, trained on everything."""
+"""End of the name of a system that is another system trained on everything."""
 
 TestSetSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel] | TestSet
-"""What single runs may be scored on."""
+"""Test sets on which single runs can be scored."""
 
 
 class OpenedRun(NamedTuple):
-    """A run that is read when it is scored, with the facts of its sidecar.
+    """A run that is not read yet, with its sidecars.
 
     Attributes:
         source: the run.
         files: the sidecars of its files.
-        facts: of a run in memory, the facts of a sidecar as JSON values; they may be added while
-            the run is read.
+        facts: of a run in memory, a sidecar's JSON values, which may be added while it is read.
     """
 
     source: RunSource
@@ -66,10 +65,10 @@ class OpenedRun(NamedTuple):
 
     @classmethod
     def of(cls, run: object, run_format: str = "auto") -> OpenedRun:
-        """Open what `read_run` takes, and read the sidecars of its files.
+        """Open a run as `read_run` takes it, and read the sidecars of its files.
 
         Raises:
-            UnknownNameError: if the format is not a known one.
+            UnknownNameError: if the format is unknown.
             UsageError: if it cannot be read as a run.
         """
         source = RunSource.of(run, run_format)
@@ -79,18 +78,18 @@ class OpenedRun(NamedTuple):
 
     @property
     def sidecars(self) -> Sequence[Sidecar]:
-        """The sidecars of its files; of a run in memory the facts, as far as they are known now."""
+        """The sidecars of its files; of a run in memory, one with the facts known so far."""
         return self.files or [Sidecar.of_facts(Path(self.source.name), self.facts)]
 
     @property
     def sidecar(self) -> Sidecar:
-        """Its sidecar; one without facts of a run of several files."""
+        """Its sidecar; an empty sidecar for a run of several files."""
         first, *others = self.sidecars
         return Sidecar.of_facts(Path(self.source.name), {}) if others else first
 
 
 class SystemNames:
-    """The names of a system on test sets, of its runs and of their scores.
+    """Names that a system's runs and scores share.
 
     Attributes:
         system: the system's name, or the run's.
@@ -106,11 +105,11 @@ class SystemNames:
 
     @property
     def trained_per_group(self) -> bool:
-        """Whether its models were each trained without a group."""
+        """Whether each of its models was trained without one group."""
         return are_per_group(self.runs)
 
     def is_all_of(self, other: SystemNames) -> bool:
-        """Return whether it is another system, trained on everything: ``splade-all``."""
+        """Return whether it is the other system trained on everything, e.g. ``splade-all``."""
         return self.system == other.system + _TRAINED_ON_ALL and not self.trained_per_group
 
     @property
@@ -120,7 +119,7 @@ class SystemNames:
 
     @property
     def place(self) -> str:
-        """Its name in warnings, with its test set and shift if there are any."""
+        """Its name in warnings, with test set and shift."""
         place = f"/{self.shift_name}" if self.shift else ""
         return self.system + (f" on {self.test} ({self.shift_name})" if self.test else place)
 
@@ -134,7 +133,7 @@ class OpenedRunSet(SystemNames):
         test_set: the test set.
         seeds: see `RunSet`, like `missing`.
         folder: the system's folder, resolved.
-        plain: of runs for variants of queries, the system's runs for the queries as they are.
+        plain: of runs for variants of queries, the system's runs for the unchanged queries.
     """
 
     system: str
@@ -151,7 +150,7 @@ class OpenedRunSet(SystemNames):
     def of(
         cls, found: RunSet, test_set: TestSet | None = None, run_format: str = "auto"
     ) -> OpenedRunSet:
-        """Read the sidecars of a run set; without a test set, it cannot be scored."""
+        """Return a run set with its sidecars; without a test set, it cannot be scored."""
         runs = {
             model: OpenedRun.of(
                 predicted_run(path, found.shift) if path.is_dir() else path, run_format
@@ -165,8 +164,7 @@ class OpenedRunSet(SystemNames):
 
 
 TrainedOn = Mapping[tuple[str, str, str, str], tuple[Path, TrainedQueries | None]]
-"""Test set, shift, model, digest of the data set -> a run, and the test queries that its model
-trained on; `None` where the model's training queries are not known."""
+"""(test set, shift, model, data set's digest) -> a run and its counts; `None` if not known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,12 +173,12 @@ class Opened:
 
     Attributes:
         run_sets: the runs to score, each with its test set.
-        data: the data of the test sets; without a digest, as of qrels, no run is of other data.
-        dataset: the data set of the test sets, or the data set that models were trained on; `None`
-            if none is at hand.
-        compared: name -> runs that are compared, and must be of the same passages.
-        reference: the name of the system to compare the others with; `None` compares all.
-        warnings: what was left out.
+        data: the data of the test sets; without a digest, as for qrels, runs' data are not checked.
+        dataset: the data set of the test sets, or of the models' training; `None` if none was
+            found.
+        compared: name -> compared runs, which must be of the same passages.
+        reference: name of the system to compare the others with; `None` compares every pair.
+        warnings: warnings about runs that were left out.
     """
 
     run_sets: Sequence[OpenedRunSet]
@@ -192,18 +190,18 @@ class Opened:
 
     @property
     def parts(self) -> list[OpenedRunSet]:
-        """The run sets, then those on queries as they are that variants are compared with."""
+        """The run sets, then the run sets on unchanged queries with which variants are compared."""
         plain = (part.plain for part in self.run_sets if part.plain is not None)
         return list({id(part): part for part in (*self.run_sets, *plain)}.values())
 
     def comparing(self) -> Opened:
-        """Return the same input, with all runs on a test set compared."""
+        """Return the same input, with `compared` holding all runs on each test set."""
         runs = ((part.test_set.name, run) for part in self.run_sets for run in part.runs.values())
         return replace(self, compared=list(grouped(runs).items()))
 
     @cached_property
     def trained(self) -> TrainedOn:
-        """The test queries that models trained on; nothing for a data set's own test sets."""
+        """Counts of test queries in models' training sets; `{}` for the data set's test sets."""
         at_hand = "" if self.dataset is None else self.dataset.info.content_digest
         known: dict[tuple[str, str, str, str], tuple[Path, TrainedQueries | None]] = {}
         models = (
@@ -241,19 +239,18 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
     """Return a test set.
 
     Args:
-        source: a config of the data set, e.g. ``length-short``, whose test queries are meant; a
-            file of qrels, as `read_qrels` takes it; a mapping of mappings (query id -> doc id ->
-            relevance); records (query id, doc id, relevance), or a table of these columns; or a
-            test set.
+        source: a config of the data set, e.g. ``length-short``, for its test queries; a file of
+            qrels, see `read_qrels`; a mapping query id -> doc id -> relevance; records or a table
+            of query id, doc id and relevance; or a test set.
         data: the built data set; only read for a config.
 
     Returns:
-        Its queries with their judgements; of a config, also the data that they are of.
+        Its queries with their judgements; for a config, also their data.
 
     Raises:
-        UnknownNameError: if there is no such config.
+        UnknownNameError: if the config does not exist.
         UsageError: if the config is a whole shift, which has no test split of its own.
-        NotFoundError: if there is no built data set, or no such file.
+        NotFoundError: if the data set or the file does not exist.
         CollectionError: if the qrels are malformed.
 
     Examples:
@@ -300,10 +297,10 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
 
 
 def find_dataset(data: Dataset | str | Path) -> Dataset | None:
-    """Return the data set; `None` if none was named and there is none in the usual places.
+    """Return the data set; `None` if none was named and the default does not exist.
 
     Raises:
-        NotFoundError: if the one that was named does not exist.
+        NotFoundError: if a named data set does not exist.
         IntegrityError: if its manifest cannot be read.
     """
     try:
@@ -315,7 +312,7 @@ def find_dataset(data: Dataset | str | Path) -> Dataset | None:
 
 
 def known_to(dataset: Dataset | None) -> Mapping[str, Shift]:
-    """Return the shifts that a data set knows; the table alone without one."""
+    """Return the shifts of a data set and of the table; without a data set, of the table."""
     return SHIFTS if dataset is None else dataset.shifts
 
 
@@ -342,10 +339,9 @@ def open_runs(
     """Open single runs on one test set.
 
     Args:
-        runs: what `read_run` takes, once for each run.
+        runs: the runs, each as `read_run` takes it.
         test_set: the test set.
-        data: the data set of a config; or the data set that models which sidecars name were
-            trained on.
+        data: the data set of a config, or of the training of models named in sidecars.
         run_format: the format of run files.
 
     Raises:
@@ -375,14 +371,14 @@ def open_run_sets(
     """Find run sets in folders, and open them with their test sets.
 
     Args:
-        runs: one or several folders, each of a system's run sets or those of several systems; what
-            was opened before is returned as it is.
+        runs: one or several folders with the run sets of one or several systems; an `Opened` is
+            returned unchanged.
         data: the built data set.
-        shifts: only these; all that the folders hold, if empty.
+        shifts: the shifts to open; by default all in the folders.
         run_format: the format of run files.
-        reference: the system to compare the others with: its name, or its folder, which need not
-            be among `runs`.
-        on_found: called with the run files in the folders, before anything else is read.
+        reference: the system to compare the others with: its name, or its folder, which may be
+            outside `runs`.
+        on_found: called with the list of run files, before anything else is read.
 
     Raises:
         MsShiftError: as `evaluate_run_sets`, `find_run_sets`.
@@ -426,10 +422,10 @@ def open_run_sets(
 
 
 OnFound = Callable[[Sequence[Path]], object]
-"""Called with run files that were found."""
+"""Callback that takes the list of run files."""
 
 RunSetsSource = str | Path | Sequence[str | Path] | Opened
-"""Folders of run sets; or run sets that were opened."""
+"""Folders of run sets, or an `Opened`."""
 
 
 def open_extra_tests(
@@ -444,12 +440,12 @@ def open_extra_tests(
     """Open the runs of systems for extra test sets, or for variants of queries.
 
     Args:
-        runs: folders of run sets; what was opened before is returned as it is.
+        runs: folders of run sets; an `Opened` is returned unchanged.
         extra_test: name -> the test set; see `evaluate_extra_tests`.
         data: the data set with the queries of variants, and with the training queries of models.
-        shifts: only the models of these shifts; all, if empty.
+        shifts: the shifts whose models are opened; by default all.
         run_format: the format of run files.
-        on_found: called with the run files in the folders, before they are read.
+        on_found: called with the list of run files, before they are read.
 
     Raises:
         MsShiftError: as `evaluate_extra_tests`.
@@ -469,7 +465,7 @@ def open_extra_tests(
     wanted, listing = shift_names(shifts, known=known), Listing(known)
     found = find_run_sets(runs, listing=listing)
     if dataset is not None:
-        # What a data set excludes are passages of its own collection.
+        # A data set excludes passages of its own collection only.
         test_sets = tuple(
             part if part.collection else part.excluding(dataset.exclusions) for part in test_sets
         )
@@ -519,7 +515,7 @@ def open_extra_tests(
 def _with_plain(
     run_sets: Sequence[OpenedRunSet], found: Iterable[RunSet], dataset: Dataset, run_format: str
 ) -> Iterator[OpenedRunSet]:
-    """Yield runs on variants of a shift's queries, each with runs on the queries as they are."""
+    """Yield runs on variants of a shift's queries, each with runs on the unchanged queries."""
     varied = [part for part in run_sets if part.test_set.needs_shift and part.shift]
     shifts = {part.shift_name: part.shift for part in varied if part.shift}
     queries = {name: test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
@@ -552,10 +548,10 @@ def _with_plain(
 def trained_on_everything(
     part: OpenedRunSet, run_sets: Iterable[OpenedRunSet]
 ) -> OpenedRunSet | None:
-    """Return the same system, trained on everything: ``splade-all`` for ``splade``.
+    """Return the runs of the same system trained on everything: ``splade-all`` for ``splade``.
 
-    A system in the same folder comes before others, and then a run for the same shift: a model that
-    was trained on everything is the same for all shifts.
+    A system in the same folder is preferred, then a run for the same shift. A model trained on
+    everything is the same for all shifts.
     """
     folder = part.folder
     return min(

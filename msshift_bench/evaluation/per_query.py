@@ -1,4 +1,4 @@
-"""The table of per-query scores, from which every mean is made; only this module knows its layout.
+"""Tables of per-query scores: writing and reading.
 
 A system's rows are sorted by run, within a run by group, within a group by measure, and within a
 measure by query.
@@ -21,16 +21,16 @@ from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
 MAX_ROWS = 8_000_000
-"""The most rows to read: all shifts of MS MARCO with five seeds take five sixths of it."""
+"""Largest number of rows to read; all shifts of MS MARCO with five seeds have five sixths of it."""
 
 MAX_SEEDS = 100
-"""The most seeds of a system."""
+"""Largest number of seeds of a system."""
 
 MAX_UNPACKED = 200_000_000
-"""The most bytes of the columns as they are encoded, uncompressed; ours take 4 a row."""
+"""Largest size of the encoded columns, uncompressed, in bytes; ours have 4 bytes per row."""
 
 MAX_TEXT = 100
-"""The most characters of an id or a name."""
+"""Largest number of characters of an id or a name."""
 
 _TEXTS = ("system", "shift", "held_out", "group", "query_id", "measure")
 _COLUMNS = {
@@ -44,9 +44,9 @@ _COLUMNS = {
 def scores_table(scores: Scores) -> pa.Table:
     """Return the scores of a system on a test set, one row per run, group, measure and query.
 
-    Columns: system and shift, or for a single run only run; seed (null where there is only one),
-    held_out (null for one ranking for all groups), group, query_id, measure, score (null where the
-    measure has no value), missing.
+    Columns: system and shift, or for a single run only run; seed (null for a single one), held_out
+        (null for one ranking for all groups), group, query_id, measure, score (null if undefined),
+        missing.
     """
     of_shift = {"system": scores.system, "shift": scores.shift_name}
     names = {"run": scores.system} if scores.shift is None else of_shift
@@ -78,24 +78,24 @@ def scores_table(scores: Scores) -> pa.Table:
 def read_per_query(
     path: Path, measures: Sequence[str], known: Mapping[str, Shift] = SHIFTS
 ) -> dict[str, Scores]:
-    """Read a file of per-query scores of one system, which may come from a stranger.
+    """Return the scores of one system, read from a file that is not trusted.
 
-    Nothing is decoded before its metadata say that it is small enough, and texts stay numbers of a
-    dictionary until these say that they are short: a few bytes cannot become gigabytes. The file
-    lacks what only run files tell, their names and ties: no query is tied.
+    Sizes are checked in the metadata before anything is decoded, and lengths of texts before
+    dictionaries are expanded: a few bytes cannot become gigabytes. The file has no run names and no
+    ties: no query counts as tied.
 
     Args:
         path: a Parquet file of the columns of `scores_table`.
-        measures: the measures that it holds, in the order of the rows.
-        known: the shifts that it may hold.
+        measures: its measures, in the order of the rows.
+        known: the shifts that it may contain.
 
     Returns:
         Shift -> scores, with query ids sorted, also within groups.
 
     Raises:
-        NotFoundError: if there is no such file.
-        DataError: if it is too large or no Parquet file, or columns or rows are missing, too many,
-            or not where they belong.
+        NotFoundError: if the file does not exist.
+        DataError: if it is too large or not a Parquet file, or columns or rows are missing, too
+            many, or in the wrong place.
         UnknownNameError: for an unknown shift.
     """
     if not path.is_file():
@@ -120,8 +120,8 @@ def read_per_query(
 
 
 def _read_table(path: Path) -> pa.Table:
-    """Return the table of a file, its texts as numbers of short texts."""
-    import pyarrow.parquet as pq  # takes a while, which evaluations need not wait for
+    """Return the table of a file, with dictionary-encoded texts of limited length."""
+    import pyarrow.parquet as pq  # a slow import that most evaluations do not need
 
     texts = [name for name in _TEXTS if name in pq.read_schema(path.absolute()).names]
     with pq.ParquetFile(path.absolute(), read_dictionary=texts) as file:
@@ -148,7 +148,7 @@ def _read_table(path: Path) -> pa.Table:
 
 
 def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Scores:
-    """Return the scores of a system on a shift, if its rows are where `scores_table` puts them."""
+    """Return the scores of a system on a shift; rows must be ordered as in `scores_table`."""
     runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
     models = [(run["seed"], run["held_out"]) for run in runs]
     is_complete = set(models) in (
@@ -184,7 +184,7 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Score
                 start = block.stop
         runs[FOR_ALL if held_out is None else held_out, seed] = run
     scores = Scores(part["system"][0].as_py(), shift, query_ids, groups, runs)
-    # As large as the file says that it is: each query once for every model and measure.
+    # Each query once for every model and measure, so no larger than the checked file.
     written = scores_table(scores)
     part = part.select(written.column_names).cast(written.schema)
     misplaced = [name for name in written.column_names if not written[name].equals(part[name])]

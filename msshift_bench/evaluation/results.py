@@ -1,7 +1,7 @@
-"""Results: figures with their notes, and everything that is made of them.
+"""Results: figures with notes, and their projections.
 
-Whatever is computed here or in the rooms above returns a `Result`. Its tables, JSON, CSV, Arrow
-table and data frame are projections of one long table of figures.
+Evaluations, analyses and experiments return a `Result`. Its tables, JSON, CSV, Arrow table and data
+frame are projections of one long table of figures.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Note(NamedTuple):
 
     Attributes:
         text: the sentence.
-        kind: ``data``, ``policy`` (how figures were made), or ``doubt``, which also goes to stderr.
-        about: the names of the figures that it is about, e.g. ``{"shift": "length"}``; all, if
-            empty.
+        kind: ``data``, ``policy`` (how figures were computed), or ``doubt``: a warning, also
+            printed to stderr.
+        about: names of the figures that it is about, e.g. ``{"shift": "length"}``; empty for all.
     """
 
     text: str
@@ -60,19 +60,19 @@ class Note(NamedTuple):
 def notes_of(
     lines: Iterable[str], doubts: Iterable[str] = (), about: Mapping[str, str] | None = None
 ) -> list[Note]:
-    """Return lines on how figures were made, about some of them or all, then doubts, each once."""
+    """Return notes for lines about figures, then for warnings, without duplicates."""
     return [Note(line, about=about or {}) for line in lines] + [
         Note(doubt, "doubt") for doubt in dict.fromkeys(doubts)
     ]
 
 
 class Section(NamedTuple):
-    """Tables that stand together, above their notes.
+    """Tables that are printed together, above their notes.
 
     Attributes:
         tables: the tables.
-        about: the names that they share; notes about others do not stand below them.
-        notes: the notes that only they need, above those of the result.
+        about: the names that they share; notes about other names are not printed below them.
+        notes: notes on these tables only, printed above the result's notes.
     """
 
     tables: Sequence[Table]
@@ -80,20 +80,20 @@ class Section(NamedTuple):
     notes: Sequence[str] = ()
 
     def is_about(self, note: Note) -> bool:
-        """Whether a note is about some figures, and these may stand in the tables."""
+        """Return whether a note is about some figures only, and these tables may contain them."""
         names = note.about.items()
         return bool(names) and all(self.about.get(name, value) == value for name, value in names)
 
 
 TableSpec = tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]
-"""What `tabulate` makes a table of, beside figures: a title, names of rows, and columns."""
+"""Arguments of `tabulate` other than figures: title, names of rows, columns."""
 
 
 def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
-    """Return tables that stand together, without those that have no row; the layout of a result.
+    """Return one section with the tables that have rows; the layout of a result.
 
     Args:
-        tables: what they are made of, beside the figures.
+        tables: title, names of rows and columns of each table.
         figures: the figures of the result.
     """
     filled = (tabulate(figures, *table) for table in tables)
@@ -118,18 +118,18 @@ def _notes_by_table(tables: Sequence[Table]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """What an evaluation, a comparison or an analysis gives.
+    """Figures of an evaluation, a comparison or an analysis, with notes and scores.
 
     Attributes:
-        kind: what made it, e.g. ``losses``.
+        kind: the kind of evaluation, e.g. ``losses``.
         figures: every figure, in the order of the tables.
-        settings: how it was made, as JSON values.
+        settings: the settings, as JSON values.
         data: the data of the figures.
-        notes: what stands below the tables.
-        layout: makes the tables of the figures, as some options want them.
-        scores: the per-query scores that it rests on.
-        facts: further JSON values that are no figures.
-        answers: a sentence for each system and shift, which stand above the tables.
+        notes: the notes below the tables.
+        layout: function of the figures and options that yields the sections of tables.
+        scores: the per-query scores behind the figures.
+        facts: further JSON values.
+        answers: a sentence for each system and shift, printed above the tables.
 
     Examples:
         >>> result = evaluate_run_sets("runs", shifts=["length"])
@@ -154,7 +154,7 @@ class Result:
 
     @property
     def doubts(self) -> list[str]:
-        """Why the figures may not be what they seem."""
+        """The warnings about the figures."""
         return [note.text for note in self.notes if note.kind == "doubt"]
 
     def tables(self) -> list[Table]:
@@ -162,12 +162,12 @@ class Result:
         return [table for section in self.layout(self.figures) for table in section.tables]
 
     def sections(self, **view: bool) -> Iterator[tuple[Sequence[Table], list[str]]]:
-        """Yield tables that stand together, with the notes below them, each once.
+        """Yield sections of tables, with the notes below them, each once.
 
-        Notes about some figures stand below the tables of these, those about all below the last.
+        Notes about some figures are below the tables of these figures; notes about all are last.
 
         Args:
-            view: what the tables are to show, as the layout takes it.
+            view: options of the layout.
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):
@@ -185,10 +185,9 @@ class Result:
         return "\n".join(filter(None, parts))
 
     def to_json(self) -> dict[str, Any]:
-        """Return figures, answers, settings, data, runs and notes as plain JSON values.
+        """Return the result as plain JSON values.
 
-        A figure is an object without the names that do not apply and the numbers that are not
-        known.
+        A figure is an object without the names that do not apply and the unknown numbers.
         """
         return {
             **self._head(),
@@ -208,11 +207,11 @@ class Result:
         }
 
     def to_csv(self) -> str:
-        """Return the figures as CSV with a header line; what is not known is an empty field."""
+        """Return the figures as CSV with a header line; unknown values are empty fields."""
         return csv_text(Figure._fields, self.figures)
 
     def to_arrow(self) -> pa.Table:
-        """Return the figures as an Arrow table, whose schema holds everything but the figures."""
+        """Return the figures as an Arrow table; its schema's metadata has the other results."""
         columns = zip(*self.figures, strict=True) if self.figures else [()] * len(Figure._fields)
         kinds = {name: _KINDS.get(name, "string") for name in Figure._fields}
         arrays = [
@@ -236,7 +235,7 @@ class Result:
         """Return one row per run, query and measure; see `scores_table`.
 
         Raises:
-            UsageError: if the result rests on no scores of queries, as that of `analyse_run_sets`.
+            UsageError: if the result has no scores of queries, as from `analyse_run_sets`.
         """
         if not self.scores:
             raise UsageError(

@@ -1,7 +1,7 @@
-"""Scores: what every model of a system scores for every query, before anything is averaged.
+"""Scores of every model of a system for every query, before averaging.
 
-A run file becomes a `ScoredRun`. Those of one system on one test set make a cube of model, seed and
-query, from which every figure is computed.
+A scored run file is a `ScoredRun`. The scored runs of one system on one test set are a cube of
+model, seed and query, from which every figure is computed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def looks_like(query_ids: Collection[bytes]) -> str:
-    """Return the known set that the ids hold, except perhaps for a few; ``""`` for none.
+    """Return the name of a known test set if nearly all its ids are given; ``""`` for none.
 
     Args:
         query_ids: in UTF-8.
@@ -74,10 +74,10 @@ def looks_like(query_ids: Collection[bytes]) -> str:
 
 
 FEWEST_ANSWERED = 20
-"""Queries of a run about which something can be said: some of so many find a passage."""
+"""Smallest number of queries for warnings: some of so many find a relevant passage."""
 
 _MOST_DIFFERING = 0.01
-"""The share of queries that one ranking may score otherwise where its scores were rounded."""
+"""Largest share of queries with other values in two equal rankings, one with rounded scores."""
 
 
 _TEXT_IDS = (
@@ -94,18 +94,17 @@ class ScoredRun:
     """One run's scores for every query of a test set.
 
     Attributes:
-        report: what was read.
-        missing: mask of the queries that the run lacks, ``[queries]``, without those for which
-            nothing was retrieved, as its sidecar says.
-        tied: mask of the queries where a tie touches a relevant document, ``[queries]``.
-        scores: measure -> per-query scores under the tie policy, ``[queries]``; NaN where the
-            measure has no value.
+        report: the report of the run file.
+        missing: mask of the queries missing from the run, ``[queries]``, without queries for which
+            its sidecar reports that nothing was retrieved.
+        tied: mask of the queries with a tie at a relevant document, ``[queries]``.
+        scores: measure -> per-query scores under the tie policy, ``[queries]``; NaN if undefined.
         best: measure -> scores with every tie broken for the relevant documents.
         worst: measure -> scores with every tie broken against them.
-        remarks: why its scores may not be what they seem.
-        sidecar: the facts of its sidecar.
+        remarks: warnings about its scores.
+        sidecar: its sidecar.
         digests: digests of its rankings; `None` for scores that were read from a table.
-        own_first: number of queries with the passage of their own id first, which is not relevant.
+        own_first: number of queries with the passage of their own id at rank 1, not relevant.
     """
 
     report: RunReport
@@ -133,18 +132,18 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
         settings: measures, tie policy, policy for missing queries.
 
     Raises:
-        RunError: if the run is malformed, answers no query of the test set, its ids lost their
-            leading zeros, or queries are missing and that is an error; under ``strict`` for every
-            remark.
+        RunError: if the run is malformed, contains no query of the test set, its ids lost their
+            leading zeros, or queries are missing and `settings` treats that as an error; with
+            ``strict``, for every warning.
         NotFoundError: if the file does not exist.
-        UsageError: if a measure reads judgements that the test set does not hold.
+        UsageError: if a measure needs judgements that the test set lacks.
     """
     measures = settings.measures
     for measure in measures:
         if judgements.relevant_only and measure.reads_nonrelevant:
             raise UsageError(
-                f"{measure.name} reads the passages that were judged not relevant, and a built "
-                "data set holds only relevant ones; score the run with --qrels FILE"
+                f"{measure.name} needs passages that were judged not relevant, but a built data "
+                "set has only relevant ones; score the run with --qrels FILE"
             )
     source = opened.source
     run = judge_run(
@@ -173,7 +172,7 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
     remarks = tuple(_remarks_about(run, measures))
     if settings.strict and remarks:
         raise RunError(
-            "the run is odd, and --strict refuses that:",
+            "the run has warnings, and --strict treats them as errors:",
             [Finding("odd-run", remark, run.report.name) for remark in remarks],
         )
     if empty := int(np.count_nonzero(run.missing & ~missing)):
@@ -193,30 +192,30 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
 
 
 def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
-    """Yield why the scores of a run may not be what they seem: what is shallow, or finds nothing.
+    """Yield warnings about a run: too few passages per query, or no relevant passage.
 
     Raises:
-        RunError: if no passage is found because ids lost their leading zeros.
+        RunError: if no relevant passage is found because ids lost their leading zeros.
     """
     answered = int(np.count_nonzero(~run.missing))
     if answered < FEWEST_ANSWERED:
         return
     if not len(run.hits.query):
         _check_ids(run)
-        yield f"no relevant passage is among those of any of its {answered:,} queries"
+        yield f"no relevant passage is retrieved for any of its {answered:,} queries"
     depth = int(run.retrieved.max(initial=0))
     highest = int(run.judgements.relevant.gain.max(initial=0))
     for measure in measures:
         level = re.search(r"\brel=(\d+)", measure.name)
         if level and 0 < highest < int(level[1]):
-            yield f"{measure.name} finds nothing: no passage is judged above {highest}"
+            yield f"{measure.name} is 0: no passage has a judgement above {highest}"
         cutoff = re.search(r"@(\d+)$", measure.name)
         if cutoff and 0 < depth < int(cutoff[1]):
-            yield f"{measure.name} counts no passage behind rank {depth:,}: no ranking is longer"
+            yield f"{measure.name} needs more passages: no ranking has more than {depth:,}"
 
 
 def _check_ids(run: JudgedRun) -> None:
-    """Raise if ids of a run that finds nothing would be judged ones but for zeros, or ".0"."""
+    """Raise `RunError` if the run's ids differ from judged ids only by leading zeros or ".0"."""
     judged = {doc for docs in run.judgements.judged.values() for doc in docs}
     bare = {_bare(doc): doc for doc in judged}
     retrieved = [doc for docs in run.sample for doc in docs.cast("string").to_pylist()]
@@ -224,7 +223,7 @@ def _check_ids(run: JudgedRun) -> None:
     if lost is not None and judged.isdisjoint(retrieved):
         finding = Finding(
             "ids-changed",
-            f"its passages are written like {lost}, the judged ones like {bare[_bare(lost)]}",
+            f"passage ids in the run are like {lost}, in the judgements like {bare[_bare(lost)]}",
             run.report.name,
             fix=_TEXT_IDS,
         )
@@ -232,12 +231,12 @@ def _check_ids(run: JudgedRun) -> None:
 
 
 def _bare(name: str) -> str:
-    """Return an id as a program that takes it for a number might write it."""
+    """Return an id without leading zeros and without ".0", as spreadsheets change ids."""
     return name.removesuffix(".0").lstrip("0")
 
 
 def _nothing_answered(run: JudgedRun) -> RunError:
-    """Return the error for a run that answers no query of the test set."""
+    """Return the error for a run that contains no query of the test set."""
     query_ids = run.judgements.query_ids
     strangers = [query_id.decode() for query_id in run.unknown_queries]
     known = (
@@ -248,8 +247,8 @@ def _nothing_answered(run: JudgedRun) -> RunError:
     bare = set(map(_bare, query_ids))
     finding = Finding(
         "no-query-answered",
-        f"it answers none of the {len(query_ids):,} queries of the test set "
-        f"({first_few(query_ids)}); it holds {run.report.extra_queries:,} others "
+        f"it contains none of the {len(query_ids):,} queries of the test set "
+        f"({first_few(query_ids)}); it contains {run.report.extra_queries:,} others "
         f"({first_few(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
         fix=_TEXT_IDS
@@ -260,10 +259,10 @@ def _nothing_answered(run: JudgedRun) -> RunError:
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
-    """Yield pairs of runs that hold the same rankings, the earlier first.
+    """Yield pairs of runs with the same rankings, the earlier run first.
 
-    Another tag, another file and other scores change no ranking. Scores that were rounded may tie
-    what was apart: where nearly every query scores alike, ties do not count.
+    Tags, file names and score values do not change a ranking. Rounding of scores may add ties: if
+    nearly all queries have equal values, ties are ignored.
     """
     different: list[ScoredRun] = []
     for run in runs:
@@ -275,7 +274,7 @@ def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Score
 
 
 def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
-    """Whether two runs rank the same passages alike, but for ties of one of them."""
+    """Return whether two runs have the same rankings, apart from ties in one of them."""
     if run.report.ranking == earlier.report.ranking or not (run.digests and earlier.digests):
         return run.report.ranking == earlier.report.ranking
     return run.digests.equal_but_for_ties(earlier.digests) and all(
@@ -285,7 +284,7 @@ def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
 
 
 def judgements_of(test_set: TestSet) -> Judgements:
-    """Return the judgements of a test set, as runs are judged by them."""
+    """Return the compiled judgements of a test set."""
     return Judgements(
         test_set.judged,
         relevant_only=test_set.relevant_only,
@@ -310,11 +309,11 @@ class Scores(SystemNames):
     Attributes:
         system: as in `SystemNames`, like `shift`, `runs` and `test`.
         query_ids: the queries of the test set, each once.
-        groups: group -> positions of its queries in `query_ids`; a query may stand in several.
-        missing_files: ``(seed, held-out group)`` of the run files that are not there.
-        states: model -> group -> whether it trained on the group's queries; of a model that is not
-            here, the sidecars of its runs have it. See `states_of`.
-        source: where stored scores come from, in words; "" for scores of runs at hand.
+        groups: group -> positions of its queries in `query_ids`; a query may be in several.
+        missing_files: ``(seed, held-out group)`` of the missing run files.
+        states: model -> group -> whether it trained on the group's queries; for other models, see
+            `states_of`.
+        source: the source of stored scores, as text; "" for scores of opened runs.
     """
 
     system: str
@@ -334,22 +333,22 @@ class Scores(SystemNames):
 
     @property
     def models(self) -> list[str]:
-        """The models: the groups that they were trained without, or `FOR_ALL`."""
+        """The models: each is its held-out group, or `FOR_ALL`."""
         return list(dict.fromkeys(model for model, _ in self.runs))
 
     @property
     def seeds(self) -> list[int | None]:
-        """The seeds of the replicates; ``[None]`` where there is only one."""
+        """The seeds of the replicates; ``[None]`` for runs without seed."""
         return list(dict.fromkeys(seed for _, seed in self.runs))
 
     @property
     def complete_models(self) -> list[str]:
-        """The models that every seed has, so that all seeds are means over the same models."""
+        """The models with a run for every seed, so that all seeds average the same models."""
         return [m for m in self.models if all((m, seed) in self.runs for seed in self.seeds)]
 
     @property
     def missing_runs(self) -> list[str]:
-        """The missing run files in words: the held-out group, with the seed if there is one."""
+        """The missing run files as text: the held-out group and, if known, the seed."""
         return [
             group + ("" if seed is None else f" (seed {seed})")
             for seed, group in self.missing_files
@@ -357,12 +356,12 @@ class Scores(SystemNames):
 
     @property
     def replicates(self) -> int | None:
-        """The number of seeds; `None` for one model for all groups that has no seed."""
+        """The number of seeds; `None` for one model for all groups without seed."""
         return len(self.seeds) if self.trained_per_group or self.seeds != [None] else None
 
     @property
     def training(self) -> str:
-        """The training that its seeds repeat, see `Estimate.mean`; `FIXED` without seeds."""
+        """Key of the training that its seeds repeat, see `Estimate.mean`; `FIXED` without seeds."""
         return FIXED if self.replicates is None else self.system
 
     def ids_of(self, group: str) -> tuple[str, ...]:
@@ -370,12 +369,12 @@ class Scores(SystemNames):
         return tuple(self.query_ids[position] for position in self.groups[group])
 
     def counted(self, missing: str, others: Iterable[Scores] = ()) -> dict[str, Ints]:
-        """Return group -> positions of those of its queries that count.
+        """Return group -> positions of its queries that count.
 
         Args:
-            missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
-                count.
-            others: other scores on the same test set, whose runs must hold the queries, too.
+            missing: the policy for missing queries; with ``skip``, a query missing from a run does
+                not count.
+            others: other scores on the same test set, whose missing queries do not count either.
         """
         if missing != "skip":
             return dict(self.groups)
@@ -387,8 +386,8 @@ class Scores(SystemNames):
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
 
         Args:
-            measure: the name of one of the measures that the runs were scored by.
-            models: some of `models`; with several, of `complete_models`.
+            measure: the name of a measure of the scores.
+            models: one of `models`, or several of `complete_models`.
             queries: positions of the queries.
         """
         seeds = [seed for seed in self.seeds if all((model, seed) in self.runs for model in models)]
@@ -398,9 +397,9 @@ class Scores(SystemNames):
         return np.asarray(np.array(cube, np.float64).mean(axis=1))
 
     def models_by_side(self, group: str) -> Sides[list[str]] | None:
-        """Return the complete models that saw a group in training, and the model that did not.
+        """Return the complete models trained with a group, and the model trained without it.
 
-        `None` without a run of the held-out model, or of any other.
+        `None` if either side has no run.
         """
         if self.shift is None:
             return None
@@ -409,15 +408,15 @@ class Scores(SystemNames):
         return Sides(saw, [unseen]) if saw and unseen in models else None
 
     def sides(self, measure: str, group: str, queries: Ints) -> Sides[Floats] | None:
-        """Return the scores of a group's in-domain models, on average, and of its held-out model.
+        """Return the average scores of a group's in-domain models, and of its held-out model.
 
-        Both are ``[seeds, queries]``. Of one model for all groups they are the same object;
-        `None` where `models_by_side` is.
+        Both are ``[seeds, queries]``. For one model for all groups they are the same object. `None`
+        if `models_by_side` is `None`.
 
         Args:
             measure: the measure's name.
             group: the group.
-            queries: positions of those of its queries that count.
+            queries: positions of its queries that count.
         """
         if not self.trained_per_group:
             scores = self.of(measure, [FOR_ALL], queries)
@@ -428,20 +427,20 @@ class Scores(SystemNames):
         )
 
     def restricted_to(self, query_ids: Iterable[str]) -> Scores:
-        """Return the same scores for some of the queries; groups left empty are dropped."""
+        """Return the scores of some of the queries, without groups that become empty."""
         wanted = frozenset(query_ids)
         keep = np.array([query_id in wanted for query_id in self.query_ids], np.bool_)
         groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
         return replace(self, groups={g: queries for g, queries in groups.items() if queries.size})
 
     def matched_to(self, other: Scores) -> Scores:
-        """Return stored scores, which know no ties, with the queries in the order of others.
+        """Return stored scores, without ties, with the queries in the order of `other`.
 
         Args:
             other: scores on the same test sets.
 
         Raises:
-            DataError: if the other scores are of other queries; with a finding for each group.
+            DataError: if the queries differ; with a finding for each group.
         """
         findings = []
         for group in dict.fromkeys((*other.groups, *self.groups)):
@@ -457,7 +456,7 @@ class Scores(SystemNames):
                 findings.append(
                     Finding(
                         "other-queries",
-                        f"{self.system} was scored on {first}, and the data set has {second}; "
+                        f"{self.system} was scored on {first}, but the data set has {second}; "
                         f"{len(stored & at_hand):,} queries are in both",
                         self.place,
                         fix="give the data set of its test queries (--data), or other shifts "
@@ -484,8 +483,8 @@ class Scores(SystemNames):
     def states_of(self, model: str) -> dict[str, GroupState]:
         """Return group -> whether a model trained on its queries; see `group_states`.
 
-        The sidecars of a model for all groups contain what it trained on; all seeds agree in it, or
-        it is unknown. Without a shift there are no groups.
+        The sidecars of a model for all groups name its training queries; if they differ between
+        seeds, the answer is unknown. Without a shift there are no groups.
         """
         if model in self.states:
             return dict(self.states[model])
@@ -495,7 +494,7 @@ class Scores(SystemNames):
         return {} if self.shift is None else group_states(self.shift, model, training)
 
     def run_facts(self) -> list[dict[str, Any]]:
-        """Return what was read of each run file, with its system, model and missing queries.
+        """Return the report of each run file, with its system, model and missing queries.
 
         ``groups`` contains whether the model trained on queries of each group.
         """
@@ -516,38 +515,38 @@ class Scores(SystemNames):
 
 
 def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
-    """Return the queries of each group that count: they are the same for all that is compared.
+    """Return the queries of each group that count for all compared scores.
 
     Args:
         scores: the scores of one or several systems, or of runs, on the same test set.
         missing: the policy for missing queries.
 
     Raises:
-        DataError: if there is no query of a group that all runs hold.
+        DataError: if no query of a group is in all runs.
     """
     counted = scores[0].counted(missing, scores[1:])
     for group, queries in counted.items():
         if not queries.size and len(scores) == 1:
             raise DataError(f"{scores[0].system}: every test query of {group} is missing")
         if not queries.size:
-            raise DataError(f"there is no test query of {group} that all runs hold")
+            raise DataError(f"no test query of {group} is in all runs")
     return counted
 
 
 def check_means(measures: Iterable[Measure]) -> None:
-    """Check that measures have Avg In and Out, which are means of the same queries for all models.
+    """Check that measures are means over the same queries for all models, as Avg In and Out are.
 
     Raises:
-        UsageError: if one is a sum, or leaves out other queries for each model.
+        UsageError: if a measure is a sum, or leaves out different queries for each model.
     """
     for measure in measures:
         why = "is a sum over queries, not a mean" if measure.aggregate == "sum" else ""
         if measure.partial and not why:
-            why = "leaves out the queries that it has no value for, others for each model"
+            why = "leaves out queries without a value, different ones for each model"
         if why:
             raise UsageError(
-                f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot "
-                "be compared by it; score run files one by one, with 'msshift score'"
+                f"{measure} {why}, so that it gives no Avg In, no Out and no comparison; score run "
+                "files one by one, with 'msshift score'"
             )
 
 
@@ -555,8 +554,7 @@ def check_stored(stored: Scores, settings: Settings) -> None:
     """Check that stored scores can be compared with scores of runs.
 
     Raises:
-        UsageError: if a measure is not stored, or if ties or excluded passages count otherwise than
-            when the runs were scored.
+        UsageError: if a measure is not stored, or the tie policy or exclusions differ.
     """
     if settings.ties != Settings().ties or settings.exclude:
         raise UsageError(
@@ -564,7 +562,7 @@ def check_stored(stored: Scores, settings: Settings) -> None:
             "and --exclude out, or give the system's runs"
         )
     measures = [*next(iter(stored.runs.values())).scores]
-    if lacking := [one.name for one in settings.measures if one.name not in measures]:
+    if lacking := [part.name for part in settings.measures if part.name not in measures]:
         raise UsageError(
             f"{stored.system} stores no scores by {', '.join(lacking)}; choose among its measures: "
             f"--measures {' '.join(measures)!r}"
@@ -581,7 +579,7 @@ def check_labels(tested: Collection[str], labels: Mapping[str, object]) -> None:
         labelled = first_few(map(str, labels)) or "no query"
         raise DataError(
             f"none of the {len(tested):,} test queries has a label ({first_few(tested)}); the "
-            f"labels are those of {labelled}"
+            f"labels are for {labelled}"
         )
 
 
@@ -590,13 +588,13 @@ def slice_scores(
 ) -> dict[str, Scores]:
     """Return label -> the scores of the test queries with that label, labels sorted.
 
-    Queries without a label have the label `OTHERS`. Groups without a query that counts are dropped,
-    and so are labels without one.
+    Queries without a label have the label `OTHERS`. Groups and labels without a query that counts
+    are dropped.
 
     Args:
         scores: the system's per-query scores.
         labels: query_id -> label.
-        missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
+        missing: the policy for missing queries; with ``skip``, a query missing from a run does not
             count.
     """
     label_of = {query_id: labels.get(query_id, OTHERS) for query_id in scores.query_ids}

@@ -1,4 +1,4 @@
-"""Scoring what was opened: run sets on their test sets, and single runs on any test set."""
+"""Scoring of run sets on their test sets, and of single runs on any test set."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, grouped, severa
 from msshift_bench.stats import FIGURES, Claim, Figure, Figures, infer
 
 _MOST_AT_ONCE = 4
-"""Run files that are read at the same time. Each holds a few blocks of lines in memory."""
+"""Number of run files read at the same time. Each has a few blocks of lines in memory."""
 
 
 class Scored(NamedTuple):
-    """The scores of what was opened, and the warnings about it.
+    """Scores of opened runs, and warnings about them.
 
     Attributes:
-        scores: of `Opened.run_sets`, in their order.
-        plain: of each, the scores of `OpenedRunSet.plain`; `None` where it has none.
+        scores: the scores of `Opened.run_sets`, in their order.
+        plain: for each, the scores of `OpenedRunSet.plain`, or `None`.
         warnings: see `apply_checks`; and `Opened.warnings`.
     """
 
@@ -72,14 +72,14 @@ class Scored(NamedTuple):
 
 
 def score_opened(opened: Opened, settings: Settings, allow: str | Collection[str] = ()) -> Scored:
-    """Check what was opened, score it query by query, and check the scores.
+    """Check opened runs, score every query, and check the scores.
 
-    Every evaluation takes this way, with the same checks in the same order.
+    Every evaluation calls this, with the same checks in the same order.
 
     Args:
         opened: the runs, with test sets and data.
         settings: measures and policies.
-        allow: what not to refuse, some of `ALLOWANCES`.
+        allow: errors to allow, some of `ALLOWANCES`.
 
     Raises:
         UnknownNameError: for an unknown allowance.
@@ -101,8 +101,8 @@ def _scores_of(
 ) -> Iterator[tuple[OpenedRunSet, Scores]]:
     """Read and score run sets in their order.
 
-    Files of the next run set are read while the caller looks at one. Runs in memory, which a model
-    may make when they are opened, are read one after the other.
+    Files of the next run set are read while the caller uses one. Runs in memory are read one after
+    the other, since opening one may run a model.
     """
     test_sets = {id(part.test_set): part.test_set.excluding(settings.exclude) for part in parts}
     compiled = {key: judgements_of(test_set) for key, test_set in test_sets.items()}
@@ -148,40 +148,37 @@ def score_runs(
 ) -> Result:
     """Score single runs on one test set, and on groups of its queries; compare with a reference.
 
-    A single run is one ranking: intervals and p-values count queries only, so that nothing is
-    called significant of another training of the same system.
+    A single run is one ranking: intervals and p-values count queries only, and are not about
+    another training of the same system.
 
     Args:
-        runs: one run or several: paths, or anything else that `read_run` takes, or what it returns.
-            A list holds several runs, so that the parts of one run are a list within it.
-        test_set: what `open_test_set` takes; `None` with `shift`. A `TestSet` of several groups is
-            broken down by these.
+        runs: one run or a list of runs: paths, or anything else that `read_run` takes or returns.
+            The parts of one run are a list within the list.
+        test_set: a test set as `open_test_set` takes it; `None` with `shift`. A `TestSet` of
+            several groups is broken down by group.
         settings: measures and policies.
-        shift: the shift whose test queries are scored, and broken down by their groups.
-        by: labels of queries to break the means down by, instead of groups: query_id -> label, or
-            what `msshift_bench.data.read_labels` takes.
-        data: the data set of a config, or a shift; see `open_test_set`. For other test sets, what
-            models were trained on that sidecars name; none of it may be asked.
+        shift: the shift whose test queries are scored, by group.
+        by: labels to break means down by, instead of groups: query_id -> label, or a file for
+            `msshift_bench.data.read_labels`.
+        data: the data set of a config or a shift; see `open_test_set`. For other test sets, the
+            data set of the training of models named in sidecars: none of its queries may be a test
+            query.
         reference: the run to compare the others with, one of `runs` or another.
-        without: test queries to compute the figures without, too.
-        allow: what not to refuse, some of `ALLOWANCES`.
-
-    Returns:
-        The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
-        100); of a count, such as ``NumRet``, the sum. Of each group, whose name is the figure's
-        ``slice``, also ``score`` or, over a reference, ``lead``; and the difference of this from
-        its mean on the other groups.
+        without: test queries; the figures are also computed without them.
+        allow: errors to allow, some of `ALLOWANCES`.  Returns: The mean of every measure for every
+            run, on the measure's scale (mostly 0 to 1, not times 100); for a count, such as
+            ``NumRet``, the sum. For each group, named in the figure's ``slice``, also ``score`` or,
+            over a reference, ``lead``; and its difference from the mean on the other groups.
 
     Raises:
-        RunError: if a run is malformed, answers no query of the test set, or was made on other
-            data; or runs that are compared are of different passages, or a model was trained on
-            queries of the test set (unless allowed).
-        UsageError: if there is no run, one is given twice, a measure is no mean over the same
-            queries for runs that are compared, or there are both a test set and a shift, or
-            neither.
-        DataError: if no query is left to count or has a label, or a run holds none of a group.
+        RunError: if a run is malformed, contains no query of the test set, or was made on other
+            data; if compared runs are of different passages; or if a model was trained on test
+            queries (unless allowed).
+        UsageError: if there is no run, or one twice; if a measure is not a mean over the same
+            queries for compared runs; or if not exactly one of test set and shift is given.
+        DataError: if no query is left to count or has a label, or a run has no query of a group.
         UnknownNameError: for an unknown config, shift, allowance or run format.
-        NotFoundError: if there is no such run, qrels file or data set.
+        NotFoundError: if a run, qrels file or data set does not exist.
         CollectionError: if the qrels or the labels are malformed.
 
     Examples:
@@ -226,7 +223,7 @@ def score_runs(
         place = next((n for n, run in enumerate(sources) if _is_same(run, reference)), len(sources))
         sources = sources if place < len(sources) else [*sources, reference]
         if len(sources) < 2:
-            raise UsageError("nothing to compare: it takes two runs")
+            raise UsageError("nothing to compare: expected two runs")
     opened = open_runs(sources, judged, data, settings.run_format)
     opened = opened if reference is None else opened.comparing()
     scores, _, warnings = score_opened(opened, settings, allow)
@@ -261,7 +258,7 @@ _Slices = Mapping[str, Sequence[str]]
 
 
 def _slices_of(test_set: TestSet) -> tuple[_Slices, list[str]]:
-    """Return the groups of a test set that has several, and a note on shared queries."""
+    """Return the groups of a test set with several, and a note on shared queries."""
     if [*test_set.groups] == [test_set.name]:
         return {}, []
     repeated = sum(map(len, test_set.groups.values())) - len(test_set.judged)
@@ -292,7 +289,7 @@ def _run_figures(
     reference: Scores | None,
     slices: _Slices,
 ) -> Figures:
-    """Return the means of runs, their leads, and how many queries of each count, lack or tie."""
+    """Return the means of runs, their leads, and numbers of counted, missing and tied queries."""
     index = {query_id: place for place, query_id in enumerate(scores[0].query_ids)}
     positions = {label: np.array([index[name] for name in ids]) for label, ids in slices.items()}
 
@@ -351,11 +348,11 @@ def _run_sections(
 
 
 def _run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:
-    """Yield a row per run, with the mean of every measure, then its leads over a reference.
+    """Yield tables with a row per run: the mean of every measure, then leads over a reference.
 
     Args:
-        figures: the figures of runs on one test set, and how many queries of each count, are
-            missing, or tied.
+        figures: the figures of runs on one test set, with numbers of counted, missing and tied
+            queries.
         measures: the measures.
         correction: the correction of p-values.
     """

@@ -1,7 +1,7 @@
-"""How runs are scored: measures by their names, policies, and how losses are inferred.
+"""Settings of an evaluation: measures, policies and statistics.
 
-A measure is native, or one that ir_measures computes. That library gets rankings in the order of
-the tie policy, so that this decides and not the library.
+A measure is native or computed by ir_measures. That library gets rankings in the order of the tie
+policy, so that the policy decides.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from msshift_bench.shifts import several
 from msshift_bench.stats import Inference
 
 _PARTIAL = frozenset({"Accuracy"})
-"""Measures for which ir_measures leaves queries out, instead of giving them a default."""
+"""Measures of ir_measures without a value for some queries."""
 
 _READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
-"""Measures that treat a document judged not relevant unlike an unjudged one; so do all measures
-with ``judged_only`` set."""
+"""Measures that distinguish judged from unjudged non-relevant documents, as ``judged_only``
+does."""
 
 _SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
-"""Measures that no document below the cutoff changes, unless they leave out unjudged documents."""
+"""Measures that ignore documents below the cutoff, unless they leave out unjudged ones."""
 
 _OF_JUDGEMENTS = frozenset({"NumRel"})
-"""Measures that count judgements: a query that the run lacks has a value, as in trec_eval -c."""
+"""Measures that count judgements: a query missing from the run has a value, as in trec_eval -c."""
 
 _OF_SUBTOPICS = frozenset(
     {
@@ -51,26 +51,25 @@ _OF_SUBTOPICS = frozenset(
         "nNRBP",
     }
 )  # fmt: skip
-"""Measures of the subtopics of queries, which `Judgements` do not have."""
+"""Measures that need subtopics, which `Judgements` do not have."""
 
 _HIGHEST_GRADE = 4
-"""The highest grade that gdeval reads, which computes ERR@k and nDCG(dcg='exp-log2')@k."""
+"""The highest grade accepted by gdeval, which computes ERR@k and nDCG(dcg='exp-log2')@k."""
 
 _NOT_RETRIEVED = "\x01"
-"""An id that no document has, without white space: a library reads judgements as lines of text."""
+"""An id of no document, without white space: a library reads judgements as lines of text."""
 
 
 _NAME = re.compile(r"(?:\([^)]*\)|[^\s,])+")
-"""A measure in a text: ``RR@10, AP(rel=2, judged_only=True)`` are two."""
+"""A measure in a text: ``RR@10, AP(rel=2, judged_only=True)`` has two."""
 
 
 def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) -> list[Floats]:
-    """Compute a measure of versions of one run, of every query of its test set.
+    """Return a measure of ir_measures for versions of one run, for every query.
 
-    ir_measures gets the documents with scores that fall from place to place, so that the tie
-    policy decides and not the library that computes the measure. It gets all versions at once, but
-    of those after the first only the queries that they rank otherwise. It gets numbers for the
-    queries' ids, because some libraries take no others.
+    Scores given to ir_measures decrease with the place, so that the tie policy decides and not the
+    library. All versions are computed in one call; later versions only for queries that they rank
+    differently. Query ids are replaced by numbers, because some libraries accept no others.
     """
     ir_measures = require("ir_measures", "measures", f"the measure {name}")
     measure = ir_measures.parse_measure(name)
@@ -100,7 +99,7 @@ def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) ->
             # trec_eval divides 0 by 0 where judged_only leaves no document.
             if not math.isnan(metric.value):
                 values[int(metric.query_id)] = metric.value
-    except Exception as error:  # its providers raise what their tools happen to raise
+    except Exception as error:  # any exception of a provider
         why = f"{type(error).__name__}: {error}"
         raise UsageError(f"ir_measures cannot compute {name}: {why}") from error
     by_version = values.reshape(len(runs), -1)
@@ -110,10 +109,10 @@ def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) ->
 
 
 def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a query's judgements so that trec_eval can read them.
+    """Return a query's judgements in a form that is safe for trec_eval.
 
-    It reads and writes outside its memory if no document of a query has a relevance of at least 0.
-    Such a query gets one that no run retrieves; as nothing is relevant, no measure changes.
+    trec_eval accesses invalid memory if no document of a query has a relevance of at least 0. Such
+    a query gets a document that no run retrieves; as it is not relevant, no measure changes.
     """
     return levels if any(level >= 0 for level in levels.values()) else {**levels, _NOT_RETRIEVED: 0}
 
@@ -131,12 +130,11 @@ def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def delegate(name: str) -> Measure | None:
-    """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
+    """Return the measure of ir_measures called `name`; `None` if unknown or not installed.
 
     Raises:
-        UsageError: if ir_measures knows the measure, but not with these parameters, if it needs
-            subtopics, or if the library that computes it is missing; the message names the valid
-            parameters.
+        UsageError: if a parameter is invalid, subtopics are needed, or the library that computes it
+            is missing; the message has the valid parameters.
     """
     try:
         import ir_measures
@@ -201,7 +199,7 @@ def _problems(measure: Any) -> Iterator[str]:
 
 
 def _unsupported(measure: Any) -> str | None:
-    """Say which library computes a measure, with which parameters, if no installed one can."""
+    """Return the libraries and parameters for a measure, if no installed library computes it."""
     import ir_measures
 
     providers = ir_measures.DefaultPipeline.providers
@@ -221,13 +219,13 @@ def _unsupported(measure: Any) -> str | None:
 
 @functools.cache
 def _failure(name: str) -> str | None:
-    """Return why a measure cannot be computed, tried on one query; `None` if it can."""
+    """Return the error of a trial on one query; `None` if the measure can be computed."""
     import ir_measures
 
     measure = ir_measures.parse_measure(name)
     try:
         list(ir_measures.iter_calc([measure], {"1": {"a": 1, "b": 0}}, {"1": {"a": 2.0, "b": 1.0}}))
-    except Exception as error:  # its providers raise what their tools happen to raise
+    except Exception as error:  # any exception of a provider
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -241,13 +239,13 @@ def _spelled(measure: Any, parameter: str) -> str:
 def parse_measure(name: str) -> Measure:
     """Return the measure called `name`, such as ``"RR@10"``; its mean's name works, too.
 
-    Names are those of ir_measures; native measures ignore case. If ir_measures is installed, it
-    computes the measures that are not native.
+    Names are as in ir_measures, which computes all measures that are not native; native names
+    ignore case.
 
     Raises:
-        UnknownNameError: if there is no such measure; the message lists the native ones.
-        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
-            library that computes it.
+        UnknownNameError: if the measure is unknown; the message lists the native ones.
+        UsageError: if a parameter of a measure of ir_measures is invalid, or the library that
+            computes it is missing.
     """
     if native := native_measure(name):
         return native
@@ -259,18 +257,18 @@ def parse_measure(name: str) -> Measure:
 
 
 MeasureNames = Any
-"""Measures in one text; or one measure or several, as texts or as objects of ir_measures."""
+"""One or several measures: as one text, as texts, or as objects of ir_measures."""
 
 
 def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:
     """Return measures in the order of their names, each once.
 
     Args:
-        names: in one text, between blanks or commas, or one by one; or measures of this package or
-            of ir_measures, one or several.
+        names: one text with blanks or commas between names, or several texts; or measures of this
+            package or of ir_measures.
 
     Raises:
-        UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
+        UsageError: if no measure is named; and as `parse_measure`, listing all wrong names.
         UnknownNameError: as for `parse_measure`.
     """
     requested = _NAME.findall(names) if isinstance(names, str) else several(names)
@@ -294,31 +292,31 @@ MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
         "error": "a missing query is an error",
     }
 )
-"""How to treat queries of the test set that a run lacks."""
+"""How to treat test queries that are missing from a run."""
 
 
 @dataclass(frozen=True, slots=True, init=False, kw_only=True)
 class Settings(Inference):
-    """How runs are scored, and how losses are inferred from the scores; part of every report.
+    """Settings of an evaluation; part of every report.
 
     Args:
-        measures: names as ir_measures spells them, in one text or one by one, or measures, also
-            as objects of ir_measures; see `parse_measures`. The other arguments are the attributes
-            below and those of `Inference`.
+        measures: names as in ir_measures, in one text or several, or measures; see
+            `parse_measures`. The other arguments are the attributes below and the attributes of
+            `Inference`.
 
     Attributes:
         measures: each once; tables show the first one first.
         ties: a key of `msshift_bench.runs.judged.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
-        strict: treat warnings about a run file as errors.
+        strict: whether warnings about a run file are errors.
         run_format: the run files' format, ``auto`` or a key of `msshift_bench.runs.RUN_FORMATS`.
-        exclude: passages that must not count, removed from runs and judgements: ``own-id``, the
-            passage with the query's own id, or a file of lines ``query_id doc_id``.
+        exclude: passages removed from runs and judgements: ``own-id`` (the passage with the query's
+            id), or a file of lines ``query_id doc_id``.
 
     Raises:
-        UnknownNameError: for a measure, policy, correction or average that does not exist.
+        UnknownNameError: for an unknown measure, policy, correction or average.
         UsageError: if no measure is named, or the confidence is not strictly between 0 and 1.
-        NotFoundError: if there is no file of excluded passages.
+        NotFoundError: if the file of excluded passages does not exist.
         CollectionError: if that file is malformed.
 
     Examples:
@@ -362,7 +360,7 @@ class Settings(Inference):
 
     @classmethod
     def of(cls, given: SettingsSource) -> Settings:
-        """Return settings; what is no settings names their measures, and `None` the default."""
+        """Return `given`, the settings for measures, or by default `Settings()`."""
         if given is None or isinstance(given, Settings):
             return given or cls()
         return cls(given)
@@ -379,20 +377,20 @@ class Settings(Inference):
 
 
 SettingsSource = Settings | MeasureNames | None
-"""Settings, or only their measures; `None` stands for the default."""
+"""Settings, or only their measures; `None` for the default."""
 
 
 LEAKED_SLICES = ("not leaked", "all minus not leaked")
-"""The slices of figures without the queries that leaked, and of the difference."""
+"""The slices of figures without leaked queries, and of their difference."""
 
 
 class LeftOut(NamedTuple):
-    """Test queries that leaked into training, which figures are computed without, too.
+    """Leaked test queries, without which figures are also computed.
 
     Attributes:
         query_ids: the queries.
-        source: what found them, for the notes.
-        searched: the test queries that were looked at; `None` if that is not known.
+        source: the search that found them, for the notes.
+        searched: the test queries that were searched for; `None` if not known.
     """
 
     query_ids: frozenset[str]
@@ -401,10 +399,10 @@ class LeftOut(NamedTuple):
 
 
 def check_left_out(given: object) -> None:
-    """Check that a public function was given what `msshift_bench.read_left_out` returns, or `None`.
+    """Check that `given` is `None` or a value of `msshift_bench.read_left_out`.
 
     Raises:
-        UsageError: if it was given something else, such as the path of the candidates.
+        UsageError: if it is another value, e.g. the path of a file of candidates.
     """
     if not isinstance(given, LeftOut | None):
         raise UsageError(

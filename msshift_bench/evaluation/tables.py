@@ -1,9 +1,9 @@
-"""The tables of results, each as two lists of heads over figures.
+"""Tables of results, each made of figures and two lists of heads.
 
-Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_table` has that of Tables 6 and 7
-of Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models
-(CIKM 2022), section 5: interpolation is what MS-Shift calls Avg In, extrapolation what it calls
-Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
+Tables of losses have the layout of MS-Shift's Tables 2 and 3. `delta_table` has the layout of
+Tables 6 and 7 of Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural
+Retrieval Models (CIKM 2022), section 5. Its interpolation is Avg In, its extrapolation is Out, and
+Delta = Extra. / Inter. - 1 is minus Rel Loss.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from msshift_bench.stats import (
 )
 
 FEWEST_IN_SLICE = 20
-"""Queries below which a slice has no percentage."""
+"""Smallest number of queries of a slice with a percentage."""
 
 
 def figure_text(figure: Figure, value: float | None = None) -> str:
-    """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
+    """Return a figure's value, or `value`, as tables print it; "-" if undefined."""
     value = figure.value if value is None else value
     # The boards name the mean of a model by the group that it was trained without.
     unit = FIGURES.get(figure.figure, FIGURES["model_score"]).unit
@@ -76,7 +76,7 @@ def _seed_sd(figure: Figure) -> str:
 
 
 def figure_ends(figure: Figure) -> str:
-    """Return the ends of its interval, and whether these count queries only; or ""."""
+    """Return the ends of its interval, labelled if it counts queries only; "" if none."""
     only = f" {QUERIES_ONLY}" * (figure.seeds == 1 or figure.counts == QUERIES_ONLY)
     return "" if figure.interval is None else _ends(figure) + only
 
@@ -94,11 +94,11 @@ ENDS = Format(_ends)
 """The ends of an interval."""
 
 LABELLED_ENDS = Format(_labelled_ends)
-"""The same, and whether they count queries only."""
+"""The ends of an interval, labelled if it counts queries only."""
 
 
 def scale_of(measures: Sequence[Measure], what: str = "") -> str:
-    """Return what a title says of the scale of its means, e.g. ``, means x 100 (not ASL)``."""
+    """Return the scale of means for a title, e.g. ``, means x 100 (not ASL)``."""
     plain = [measure.name for measure in measures if not measure.percent]
     if len(plain) == len(measures):
         return ""
@@ -116,13 +116,13 @@ def loss_table(
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
     Systems that were not trained per group have one row, their score on each group. A slice has a
-    row with its number of queries, and no figures where there are fewer than 20.
+    row with its number of queries, and no figures if fewer than 20.
 
     Args:
-        figures: the figures of one shift, one measure, and one slice or none.
+        figures: the figures of one shift and measure, and of one slice or none.
         measure: the measure.
         settings: the level of the intervals and the correction.
-        partial: the systems that lack run files.
+        partial: the systems with missing run files.
         brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     shift, label = get_shift(figures[0].shift), figures[0].slice
@@ -158,7 +158,7 @@ def loss_table(
 
 
 def _query_counts(figures: Figures) -> Head:
-    """Return the row of a slice that says how many queries count."""
+    """Return the row with a slice's numbers of queries."""
     counts = {
         group: [row.queries or 0 for row in of_group]
         for (group,), of_group in figures.each("group")
@@ -172,7 +172,7 @@ def _query_counts(figures: Figures) -> Head:
 
 
 def _printable(figures: Figures) -> Figures:
-    """Return figures without those of too few queries, in slices."""
+    """Return the figures of slices with enough queries."""
     few = {
         (row.system, row.group)
         for row in figures
@@ -189,12 +189,12 @@ def _printable(figures: Figures) -> Figures:
 def _lines(
     of_system: Figures, settings: Settings, *, brief: bool = False
 ) -> Iterator[tuple[str, str, Format]]:
-    """Yield the rows of a system: title, figure, and format; the certainty of tested figures.
+    """Yield the rows of a system: title, figure and format, with intervals and p-values.
 
     Args:
         of_system: its figures.
         settings: the level of the intervals and the correction.
-        brief: leave out certainty, and how losses on groups differ.
+        brief: leave out intervals, spreads and p-values.
     """
     for name, kind in FIGURES.items():
         rows = of_system.where(figure=name) if kind.is_shown and kind.formula else Figures()
@@ -260,15 +260,14 @@ def delta_table(
 ) -> Table:
     """Return Inter., Extra. and Delta of every system, averaged over the groups of a shift.
 
-    A row is a system, and each measure has three columns; Delta is followed by its interval. One
-    ranking that serves all groups has a Delta of exactly 0, and no interval; a system with too few
-    runs has dashes. A shift that comes in sizes has all of them in one table, the smallest first,
-    as in Table 6.
+    A row is a system, and each measure has three columns; Delta has its interval. One model for all
+    groups has a Delta of exactly 0 without interval; a system with too few runs has dashes. All
+    sizes of a shift are in one table, the smallest first, as in Table 6.
 
     Args:
         figures: the figures of one shift, or of several sizes of one, by size.
         measures: the measures to show.
-        partial: (shift, system) of those that lack run files.
+        partial: (shift, system) pairs with missing run files.
     """
     shift = get_shift(figures[0].shift)
     rows = []
@@ -308,7 +307,7 @@ def show_delta(rel_loss: float | None, interval: tuple[float, float] | None = No
 
     Args:
         rel_loss: a fraction; `None` if it is undefined.
-        interval: its interval, low and high, which is turned with it.
+        interval: the interval of the Rel Loss, low and high.
     """
     if rel_loss is None:
         return "-"
@@ -328,13 +327,13 @@ def _turned(rel_loss: float) -> str:
 def compared_tables(
     figures: Figures, measure: Measure, settings: Settings, reference: str | None
 ) -> Iterator[Table]:
-    """Yield the ranks by Rel Loss or an overview beside the reference, then a table for every pair.
+    """Yield the ranks, or an overview of leads over the reference, then a table for every pair.
 
     Args:
-        figures: the figures of one shift by one measure, differences among them.
+        figures: the figures and differences of one shift by one measure.
         measure: the measure.
         settings: the correction.
-        reference: the system that the others are compared with; `None` where every two are.
+        reference: the system to compare the others with; `None` for every pair.
     """
     shift = get_shift(figures[0].shift)
     heading = f"{shift.name}, {measure.mean_name}{scale_of([measure])}"
@@ -372,7 +371,7 @@ def compared_tables(
 def difference_heads(
     correction: str, where: Mapping[str, object], title: str = "difference"
 ) -> list[Head]:
-    """Return the columns of a difference, which has these names: it, its interval and its p."""
+    """Return the columns of a difference: its value, interval and p; `where` names the figure."""
     return [
         Head((title,), where, VALUE),
         Head(("interval",), where, LABELLED_ENDS),
@@ -381,7 +380,7 @@ def difference_heads(
 
 
 def lead_table(figures: Figures, measure: Measure, settings: Settings, reference: str) -> Table:
-    """Return every system's lead over a reference, and how far it is from its other leads.
+    """Return every system's leads over a reference, and their differences between groups.
 
     Args:
         figures: the figures of a comparison with the reference, of one shift by one measure.
@@ -409,7 +408,7 @@ def lead_table(figures: Figures, measure: Measure, settings: Settings, reference
 
 
 def _overview(figures: Figures, heading: str, reference: str, label: str) -> Table:
-    """Return the averages of every system, with a mark where it differs from the reference."""
+    """Return the averages of every system, marked if significantly different from the reference."""
     averages = figures.where(figure=COMPARED, group=WHOLE)
     (average,) = averages.names("group")
     alone = with_marks_of(figures.where(group=WHOLE), reference).where(figure=COMPARED)
@@ -431,7 +430,7 @@ def _overview(figures: Figures, heading: str, reference: str, label: str) -> Tab
 def _rank_table(
     values: Figures, ranks: Figures, shift: Shift, measure: Measure, label: str
 ) -> Table:
-    """Return the ranks of systems by their average Rel Loss, as far as they can be told apart."""
+    """Return the ranks of systems by their average Rel Loss, with ranges."""
 
     def places(figure: Figure) -> str:
         return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
@@ -484,7 +483,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
-    """Yield what models lose by a change of the queries, and whether the shift adds to it."""
+    """Yield the losses of models on changed queries, and whether the shift increases them."""
     level = say_level(settings.confidence)
     lost, added = {"figure": "loss_by_change"}, {"figure": "out_minus_in"}
     of_losses = [
@@ -523,7 +522,7 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
                 label=f"{test} {name} {of_measure}{end}",
             )
             for rows, by, corner, title, columns, end in (
-                (by_model, "model", without, "what each model loses", of_losses, ""),
+                (by_model, "model", without, "loss of each model", of_losses, ""),
                 (
                     by_method,
                     "slice",
@@ -540,10 +539,10 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 
 def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
-    """Yield a table per shift and measure: figures with and without the queries that leaked.
+    """Yield a table per shift and measure: figures with and without the leaked queries.
 
     Args:
-        figures: the figures of all queries, of those that did not leak, and differences.
+        figures: the figures with and without leaked queries, and their differences.
         settings: the level of the intervals.
     """
     level = f"{say_level(settings.confidence)} interval"

@@ -1,4 +1,4 @@
-"""What a model trained on: test queries, by ids, words and relevant passages; and groups."""
+"""Test queries and groups in the training set of a model."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from msshift_bench.search import sorted_words
 from msshift_bench.shifts import Shift, get_shift
 
 OWN_SPLIT = "msshift"
-"""Trained on the data set's own training split of each held-out group."""
+"""Trained on the data set's training split for each held-out group."""
 NONE = "none"
 """Not trained."""
 EVERYTHING = "everything"
-"""Trained on queries of every group, without a list of them: maybe on test queries, too."""
+"""Trained on queries of every group, without a list; maybe also on test queries."""
 
 GroupState = Literal["seen", "unseen", "unknown"]
-"""Whether training queries of a model are of a group."""
+"""Whether a model's training set has queries of a group."""
 SEEN: GroupState = "seen"
 UNSEEN: GroupState = "unseen"
 UNKNOWN: GroupState = "unknown"
 
 
 def group_states(shift: Shift, model: str, training: str) -> dict[str, GroupState]:
-    """Return group -> ``seen``, ``unseen`` or ``unknown``: whether a model trained on its queries.
+    """Return group -> ``seen``, ``unseen`` or ``unknown``: whether its queries were in training.
 
     Args:
-        shift: the shift; the result is empty where its groups are training sets.
+        shift: the shift; the result is empty if its groups are training sets.
         model: the group that the model was trained without, or ``all``.
-        training: its training queries: `OWN_SPLIT`, `NONE` or `EVERYTHING`. Of any other text,
+        training: its training queries: `OWN_SPLIT`, `NONE` or `EVERYTHING`. For any other text,
             such as the path of a list, the groups are unknown.
 
     Examples:
@@ -45,17 +45,17 @@ def group_states(shift: Shift, model: str, training: str) -> dict[str, GroupStat
 
 
 class TrainedQueries(NamedTuple):
-    """How many queries of a test set are, or are like, training queries of a model.
+    """Counts of a test set's queries that are, or are similar to, a model's training queries.
 
     Attributes:
         test: the test set's name.
         shift: the name of the shift that the model was trained for.
         model: the group that it was trained without, or its training set.
-        queries: how many queries the test set has.
-        ids: how many have the id of a training query, and its words where both texts are known.
-        words: how many have the words of a training query, in any order and spelling.
-        trained: how many have either.
-        passages: how many share a relevant passage with a training query.
+        queries: number of queries of the test set.
+        ids: number with the id of a training query, and with its words if both texts are known.
+        words: number with the words of a training query, in any order and spelling.
+        trained: number with either.
+        passages: number with a relevant passage of a training query.
     """
 
     test: str
@@ -69,7 +69,7 @@ class TrainedQueries(NamedTuple):
 
     @property
     def counts(self) -> str:
-        """What was counted, in words."""
+        """The counts, in words."""
         trained = get_shift(self.shift).training_of(self.model)
         return f"the model {trained} trained on {self.trained:,}"
 
@@ -79,19 +79,19 @@ def count_trained(
 ) -> TrainedQueries | None:
     """Count the queries of a test set that a model trained on.
 
-    The data set knows the training queries of each experiment: config ``length-short`` holds, as
-    split ``train``, what the model without short was trained on.
+    Split ``train`` of config ``length-short`` has the training queries of the model trained without
+    ``short``.
 
     Args:
-        test_set: the test set; its variants do not count. Without texts only ids are compared.
-            Ids of a collection of its own name other queries and passages.
+        test_set: the test set; its variants do not count. Without texts only ids are compared; if
+            it has another collection, only words are compared.
         shift: the shift that the model was trained for.
         model: the group that it was trained without, or its training set.
         dataset: the data set that it was trained on.
-        train: its training queries, if they are not those of an experiment.
+        train: its training queries; by default the split ``train`` of its config.
 
     Returns:
-        The counts; `None` if the data set holds no training queries of the model.
+        The counts; `None` if the data set has no training queries of the model.
     """
     config = f"{shift}-{model}"
     if train is None and "train" not in dataset.manifest.configs.get(config, {}):

@@ -165,7 +165,7 @@ def test_parameters_distinguish_models(given: Values) -> None:
     given |= {"name": "bag", "depth": 5}
     evaluate(Bag, parameters={"sizes": (1, 2)}, **given)
     assert evaluate(Bag, parameters={"sizes": (1, 2)}, **given).doubts == [
-        "bag/length: RR@10 counts no passage behind rank 5: no ranking is longer (2 of 2 run files)"
+        "bag/length: RR@10 needs more passages: no ranking has more than 5 (2 of 2 run files)"
     ]
     with pytest.raises(UsageError, match=r"sizes \[1, 2\] instead of \[1, 3\]"):
         evaluate(Bag, parameters={"sizes": (1, 3)}, **given)

@@ -71,7 +71,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("evaluate runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         ("compare runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         ("compare a.run", 2, "and --reference RUN compares it"),
-        ("compare runs/bm25", 2, "it takes two systems with complete run sets for the same shift"),
+        ("compare runs/bm25", 2, "expected two systems with complete run sets for the same shift"),
         ("compare runs --shift wh-words --reference dense", 2, "wh-words: not compared, because"),
         ("compare runs --format xls", 2, "unknown format 'xls'"),
         ("score a.run", 2, "e.g. length-short, --shift SHIFT, or --qrels FILE"),

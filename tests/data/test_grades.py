@@ -138,7 +138,7 @@ def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     built: Path, folder: Path, runs: Path, name: str
 ) -> None:
     settings = Settings(measures=("RR@10", name))
-    refusal = r"reads the passages that were judged not relevant.*--qrels FILE"
+    refusal = r"needs passages that were judged not relevant.*--qrels FILE"
     run = runs / "toy" / "length" / "short.run"
     with pytest.raises(UsageError, match=refusal):
         score_runs([run], "length-short", settings, data=built)

@@ -135,7 +135,7 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
     with pytest.raises(RunError, match=r"seed 2 .*\[identical-runs\]"):
         evaluate(runs)
     assert evaluate(runs, "identical").doubts == [
-        f"{long} holds the same rankings as {long.with_name('short.run.gz')}"
+        f"{long} contains the same rankings as {long.with_name('short.run.gz')}"
     ]
     long.unlink()
     with pytest.raises(RunError, match=rf"{MODELS}/seed-2/long.run: .*\[missing-run"):
@@ -261,7 +261,7 @@ def test_losses_by_model_method_and_group(
         assert list(same.figures) == list(result.figures)
     write_variants(tmp_path / "typed.tsv", [Variant(row.query_id, row.text, "a") for row in rows])
     of_one = [table.title.partition(": ")[2] for table in evaluate_variants().tables()]
-    assert of_one == ["what each model loses", "does the shift add to it?"]
+    assert of_one == ["loss of each model", "does the shift add to it?"]
 
 
 def test_what_does_not_belong_together_is_refused_or_doubted(

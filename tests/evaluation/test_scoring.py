@@ -141,17 +141,17 @@ def test_ids_that_lost_or_gained_zeros_are_refused(
     (finding,) = caught.value.findings
     assert finding.code == "ids-changed"
     written = spelling.format(100, JUDGED[0])
-    assert f"written like {written}, the judged ones like {JUDGED[0]}" in finding.message
+    assert f"are like {written}, in the judgements like {JUDGED[0]}" in finding.message
     assert "as text" in finding.fix
 
 
 @DOORS
 def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, doubts_of: Doubts) -> None:
     (remark,) = doubts_of(tmp_path, spell=lambda doc: f"other-{doc}", depth=200)
-    assert "no relevant passage is among those of any of its 24 queries" in remark
+    assert "no relevant passage is retrieved for any of its 24 queries" in remark
     (remark,) = doubts_of(tmp_path, depth=50)
     depth = 50 if doubts_of is doubts_of_score else 51
-    assert f"R@100 counts no passage behind rank {depth}: no ranking is longer" in remark
+    assert f"R@100 needs more passages: no ranking has more than {depth}" in remark
     assert ("(2 of 2 run files)" in remark) == (doubts_of is doubts_of_evaluate)
     assert doubts_of(tmp_path, depth=100) == []
 
@@ -209,7 +209,7 @@ def test_a_run_that_lacks_a_tenth_of_the_queries_is_refused_unless_it_is_asked_f
     (skipped,) = score_runs([run], OF_ZEROS, Settings(missing="skip")).figures.where(figure="score")
     assert (counted.value, skipped.value) == (21 / 24, 1.0)
     assert score_runs([without(2)], OF_ZEROS).doubts == [
-        f"{run}: test queries that the run does not hold: 2 of 24 of <qrels>"
+        f"{run}: test queries missing from the run: 2 of 24 of <qrels>"
     ]
     assert score_runs([without(1)], OF_ZEROS).doubts == []  # less than a twentieth
 
@@ -217,7 +217,7 @@ def test_a_run_that_lacks_a_tenth_of_the_queries_is_refused_unless_it_is_asked_f
 def test_levels_and_ties_that_decide_a_mean_are_told(tmp_path: Path) -> None:
     settings = Settings(measures=("RR(rel=2)@10", "RR(rel=1)@10"))
     (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], OF_ZEROS, settings).doubts
-    assert remark.endswith("RR(rel=2)@10 finds nothing: no passage is judged above 1")
+    assert remark.endswith("RR(rel=2)@10 is 0: no passage has a judgement above 1")
     first = {query: {doc: 2.0, "x": 1.0} for query, doc in zip(QUERIES, JUDGED, strict=True)}
     tied = {**first, "q0": {JUDGED[0]: 1.0, "x": 1.0}}
     shown = [note.text for note in score_runs([tied, first], OF_ZEROS).notes]

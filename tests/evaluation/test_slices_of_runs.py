@@ -165,7 +165,7 @@ def test_every_format_has_the_groups(msshift: Command, work: Path) -> None:
     words = "score runs/a/length.run.gz --shift length"
     text = msshift(*words.split()).stdout
     assert "length, MRR@10 x 100: by group" in text
-    assert "score - others: by how much" in text
+    assert "score - others: the mean on a group" in text
     for chosen, head in (
         ("markdown", "| run | group | queries | missing | RR@10 | score - others |"),
         ("latex", r"run & group & queries & missing & RR@10 & score - others &"),

@@ -97,7 +97,7 @@ def test_one_ranking_in_two_files_is_a_warning(tmp_path: Path, reference: str | 
     second = written(tmp_path, "second", scaled(made(), lambda score: score / 2), "{:.7f}", "other")
     compared = None if reference is None else second
     result = score_runs([first, second], QRELS, SETTINGS, reference=compared)
-    assert f"{second} holds the same rankings as {first}" in result.doubts
+    assert f"{second} contains the same rankings as {first}" in result.doubts
 
 
 def test_runs_in_memory_are_compared_too() -> None:

@@ -140,7 +140,10 @@ def test_the_table_reports_that_the_data_set_was_not_read(
     monkeypatch.delenv("MSSHIFT_HOME", raising=False)
     for data in ("msshift", build_once("mini:300", "wh-words")):  # None; another shift.
         said = notes(evaluate(tmp_path, data))
-        assert "own (length): not compared with what the models without short, long were" in said
+        assert (
+            "own (length): not compared with the training queries of the models without short, long"
+            in said
+        )
     with pytest.raises(NotFoundError):
         evaluate(tmp_path, tmp_path / "nowhere")
 
@@ -166,7 +169,7 @@ def test_a_model_of_another_data_set_is_another_model(tmp_path: Path, data: Path
     with pytest.raises(RunError, match="the model without short trained on 3 of the 30"):
         evaluate(tmp_path, data)
     said = notes(evaluate(tmp_path, data, "leaked"))
-    assert "own (length): not compared with what the models without long were trained on" in said
+    assert "own (length): not compared with the training queries of the models without long" in said
 
 
 def test_a_single_run_whose_sidecar_names_its_model_is_refused_too(

@@ -111,7 +111,7 @@ def test_from_a_folder_of_beir_to_its_figures(arguments: Path, msshift: Command)
     done(f"build length {source} --exclude own-id --out own")
     done(f"run bm25 --data own {source} --set depth={DEPTH}")
     printed, said = done(f"evaluate runs --data own --measures {MEASURES.replace(' ', ',')}")
-    assert "excluded, as the data set was built: own-id" in printed
+    assert "excluded when the data set was built: own-id" in printed
     assert "own-id-first" not in said
     printed, _ = done(
         f"evaluate runs --data own --measures {MEASURES.replace(' ', ',')} --format json"
@@ -289,7 +289,7 @@ def test_queries_without_another_relevant_passage_do_not_count(
     )
     assert sidecar(run[0])["exclude"] == dataset.exclusions.facts
     evaluated = msshift("evaluate", "runs", "--data", "left")
-    assert "excluded, as the data set was built: 3 pairs" in evaluated.stdout
+    assert "excluded when the data set was built: 3 pairs" in evaluated.stdout
     assert msshift("evaluate", "runs", "--data", "left", "--exclude", "pairs.tsv").returncode == 0
 
 

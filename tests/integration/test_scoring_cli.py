@@ -118,12 +118,15 @@ def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work
     shutil.copytree(work / "runs", work / "part")
     (work / "part" / "dense" / "length" / "short.run.gz").unlink()
     arguments = ("compare", "part", "--reference", "bm25")
-    assert "go on without it (--allow partial)" in msshift(*arguments).stderr
+    assert "continue without it (--allow partial)" in msshift(*arguments).stderr
     done = msshift(*arguments, "--allow", "partial")
     assert done.returncode == 0, done.stderr
     assert "splade - bm25" in done.stdout
     assert "dense -" not in done.stdout
-    assert "warning: length: dense is left out, because run files of it are missing" in done.stderr
+    assert (
+        "warning: length: dense is left out, because some of its run files are missing"
+        in done.stderr
+    )
     assert "wh-words: not compared, because bm25 has no runs for it" in done.stderr
 
 
@@ -140,7 +143,7 @@ def test_runs_that_lack_queries_are_compared_on_shared_queries(
         done = msshift(*arguments, "--missing", missing, "--format", "json")
         (lead,) = read_figures(done.stdout).where(against="worse.run")
         assert (lead.value, lead.queries) == (pytest.approx(value), queries)
-        assert ("differences: on the 7 queries that all runs hold" in done.stdout) == (queries < 8)
+        assert ("differences: on the 7 queries in all runs" in done.stdout) == (queries < 8)
     assert msshift(*arguments, "--missing", "error").returncode == 1
 
 
@@ -163,7 +166,7 @@ def test_commands_refuse_and_continue_with_allow(
     done = msshift(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert "[other-data]" in done.stderr
-    assert "go on with --allow other-data" in done.stderr
+    assert "use --allow other-data" in done.stderr
     done = msshift(*arguments, "--allow", "other-data")
     assert (done.returncode, done.stdout) == (1, "")
     assert "[identical-runs]" in done.stderr
