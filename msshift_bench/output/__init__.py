@@ -1,4 +1,4 @@
-"""Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
+"""Output: tables and their text formats, answers, pictures, pages and JSON.
 
 It may use `_version`, `errors`, `plumbing`, `shifts` and `stats`.
 """

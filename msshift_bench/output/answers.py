@@ -1,9 +1,9 @@
-"""Answers: one sentence for each system and shift, computed from figures and from nothing else.
+"""Answers: one sentence for each system and shift, computed from figures only.
 
-A sentence claims a direction ("loses", "leads", "less than") only where the figure has a mark: its
-corrected p is significant, and its interval excludes 0. It names a group only where the group's
-difference from the others has a mark. A system trained with one seed says "of these models only",
-and names no group and no other system. Numbers are printed as tables print them.
+A sentence claims a direction ("loses", "leads", "less than") only if the figure has a mark: its
+corrected p is significant, and its interval excludes 0. It names a group only if the group's
+difference from the others has a mark. For a system trained with one seed, it ends with "of these
+models only", and names no group and no other system. Numbers are printed as in tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     Attributes:
         text: the sentence.
         figure: the figure that it is about, on the complete shift.
-        named: the contrast of the group that it names; `None` if it names no group.
+        named: the contrast of the named group; `None` if it names no group.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     named: Figure | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sentence, and all that is known of its figure, as plain JSON values."""
+        """Return the sentence and its figure as plain JSON values."""
         named = {} if self.named is None else {"named": figure_values(self.named)}
         return {"text": self.text, **figure_values(self.figure), **named}
 
@@ -43,9 +43,9 @@ class Wording(NamedTuple):
     """How sentences print figures.
 
     Attributes:
-        show: returns the text of a figure, or of another value like it, as tables print it.
+        show: returns the text of a figure's value, or of another value, as tables print it.
         measure: the name of the mean of the measure, e.g. ``MRR@10``.
-        of: names the measure where tables show several, e.g. `` of MRR@10``; else "".
+        of: the measure if tables show several, e.g. `` of MRR@10``; else "".
         groups: shift -> group -> a description of its queries.
     """
 
@@ -55,7 +55,7 @@ class Wording(NamedTuple):
     groups: Mapping[str, Mapping[str, str]] = {}
 
     def with_ends(self, row: Figure, sign: int = 1) -> str:
-        """Return the value of a figure, or its negative, with its interval where it has one."""
+        """Return the value of a figure, or its negative, with its interval if it has one."""
         if row.value is None:
             return "undefined"
         shown = self.show(row, sign * row.value)
@@ -66,7 +66,7 @@ class Wording(NamedTuple):
         return f"{shown} [{low}, {high}]"
 
     def queries_of(self, shift: Shift, group: str) -> str:
-        """Return the queries of a group in words: ``long queries``, ``C1 (born, president)``."""
+        """Return a description of a group's queries: ``long queries``, ``C1 (born, president)``."""
         if len(shift.tested) == 2:
             return f"{group} queries"
         about = self.groups.get(shift.name, {}).get(group, group)
@@ -99,7 +99,7 @@ def answers_of(figures: Figures, wording: Wording) -> list[Answer]:
 
 
 def _whole(rows: Figures) -> Figure | None:
-    """Return the first figure of no single group of its shift."""
+    """Return the first figure that is not of a single group."""
     return next((row for row in rows if row.group not in _tested(row)), None)
 
 
@@ -108,7 +108,7 @@ def _tested(row: Figure) -> tuple[str, ...]:
 
 
 def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
-    """Return the sentence about a Rel Loss or a score, and the systems that it differs from.
+    """Return the sentence about a Rel Loss or a score, with significant differences from others.
 
     Args:
         rows: the figures of a system on a shift.
@@ -136,7 +136,7 @@ def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
 
 
 def _printed(row: Figure, figures: Figures) -> Figure:
-    """Return the figure without its interval where no table of the figures prints this."""
+    """Return the figure, without its interval if no table prints it."""
     if not row.shift:
         return row
     is_compared = any(one.against for one in figures) and not figures.where(figure="rank")
@@ -158,15 +158,15 @@ def _answer_lead(row: Figure, rows: Figures, wording: Wording) -> Answer:
 def _statement(
     row: Figure, words: tuple[tuple[str, str], str, str], wording: Wording, unit: str, where: str
 ) -> str:
-    """Return what a figure shows.
+    """Return the clause about a figure.
 
     Args:
         row: the figure.
-        words: the verbs where it is shown to be above 0 and below 0, a clause where neither is
-            shown, and the title of the figure where it was not tested.
+        words: verbs for significant values above 0 and below 0, a clause for others, and the title
+            of the figure if it was not tested.
         wording: how to print it.
-        unit: follows the numbers.
-        where: on which queries; "" on all.
+        unit: text after the numbers.
+        where: the queries; "" for all.
     """
     verbs, nothing, title = words
     low, high = row.interval or (row.number, row.number)
@@ -184,7 +184,7 @@ def _statement(
 
 
 def _where(row: Figure, rows: Figures) -> str:
-    """Return the queries of Out in words; the groups that have the figure, if some lack it."""
+    """Return the description of the queries of Out; if groups are missing, names of the others."""
     known = {part.group for part in rows.where(figure=row.figure) if part.value is not None}
     tested = _tested(row)
     missing = [group for group in tested if group not in known]
@@ -195,10 +195,10 @@ def _where(row: Figure, rows: Figures) -> str:
 
 
 def _name_group(row: Figure, rows: Figures, wording: Wording) -> tuple[Figure | None, str]:
-    """Return the contrast of the group that differs most from the others, and words about it.
+    """Return the contrast of the group that differs most from the others, and a clause about it.
 
-    Of a loss that is shown, it is the group that loses most. Of leads and scores, it is the group
-    with the lowest, else the one with the highest. It is none if the difference has no mark.
+    For a significant loss, it is the group with the largest loss. For leads and scores, it is the
+    group with the lowest value, else the highest, whose contrast has a mark. `None` without a mark.
 
     Args:
         row: the figure on the complete shift.
@@ -232,7 +232,7 @@ def _name_group(row: Figure, rows: Figures, wording: Wording) -> tuple[Figure | 
 
 
 def _compare_with_others(row: Figure, figures: Figures, wording: Wording) -> str:
-    """Return the systems whose figure is shown to be less or more, as a clause; "" without any."""
+    """Return a clause with the systems that are significantly lower or higher; "" for none."""
     pairs = [
         (one, sign)
         for one in figures.where(figure=row.figure, shift=row.shift, group=row.group)
@@ -241,7 +241,7 @@ def _compare_with_others(row: Figure, figures: Figures, wording: Wording) -> str
     ]
     apart = [(one, sign) for one, sign in pairs if one.mark and one.seeds != 1]
     if not apart:
-        return "; told apart from no other" if pairs and row.seeds != 1 else ""
+        return "; no significant difference from others" if pairs and row.seeds != 1 else ""
     names: dict[str, list[str]] = {"less": [], "more": []}
     for one, sign in apart:
         more = "more" if sign * one.number > 0 else "less"

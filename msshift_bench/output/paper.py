@@ -1,4 +1,4 @@
-"""The table of a paper: systems as rows, and Avg In, Out and Rel Loss of each shift as columns."""
+"""The table of a paper: systems in rows; Avg In, Out and Rel Loss of each shift in columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msshift_bench.stats import FIGURES, Figures
 
 _SIDES = ("avg_in", "out", "rel_loss")
 _SAME_TEST = {"lead": "score"}
-"""Of two systems that are one model each, the lead is the difference of the scores."""
+"""Figure -> its difference between two systems that are one model for all groups."""
 
 
 def with_marks_of(figures: Figures, reference: str) -> Figures:
-    """Return the values of systems, each with the mark and family of its difference from another.
+    """Return systems' values, each with the mark and family of its difference from `reference`.
 
     Args:
         figures: the figures of a comparison, on complete shifts.
@@ -33,15 +33,15 @@ def with_marks_of(figures: Figures, reference: str) -> Figures:
 
 
 def paper_table(figures: Figures, title: str, shown: Sequence[Format]) -> Table:
-    """Return one table over shifts; one model for all groups has its score in Avg In and in Out.
+    """Return one table over shifts; one model for all groups has its score as Avg In and as Out.
 
-    A shift on which no system was trained per group has one column. Marks are those of Rel Loss;
-    in a comparison with a reference they are those of the differences from it.
+    A shift on which no system was trained per group has one column. Marks are of Rel Loss, or in a
+    comparison of the differences from the reference.
 
     Args:
         figures: the figures of an evaluation or a comparison, by one measure.
         title: the measure.
-        shown: the formats of the lines of a system, one below the other.
+        shown: the format of each line of a system.
     """
     figures = figures.where(slice="", model="", test="")
     figures = Figures(row for row in figures if row.group not in get_shift(row.shift).tested)

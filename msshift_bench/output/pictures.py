@@ -1,8 +1,8 @@
-"""Pictures and pages: how systems look, how a drawing becomes a file, and what pages are made of.
+"""Pictures and pages: colours and markers of systems, files of pictures, assets of pages.
 
-Colours are those of Okabe and Ito, which people who see colours differently tell apart, and every
-system has a marker of its own beside its colour, so that a print without colours will do. Pages
-share templates, style sheets, scripts and a font; only their own scripts may run in them.
+Colours are the palette of Okabe and Ito, which colour-blind readers can distinguish. Every system
+also has its own marker, for prints without colours. Pages share templates, style sheets, scripts
+and a font; no other scripts can run in them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ SHADES = (
     "#f7fafd", "#e8f1f9", "#dae7f4", "#cbdef0", "#b9d4ea",
     "#a4c8e3", "#8dbadb", "#77abd2", "#629cc8",
 )  # fmt: skip
-"""From pale to dark; ink can be read on all of them."""
+"""From pale to dark; `INK` is readable on all of them."""
 
 INK = "#171b1f"
-"""Of letters and axes."""
+"""Colour of letters and axes."""
 
 PALE_INK = "#545c65"
-"""Of what is said beside the figures."""
+"""Colour of notes next to figures."""
 
 LINE = "#c9ccc7"
-"""Of lines to read along."""
+"""Colour of grid lines."""
 
 _STYLE = {
     "axes.edgecolor": PALE_INK,
@@ -63,15 +63,15 @@ _STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-"""Letters are outlines in SVG and whole fonts in PDF, so that they look alike everywhere."""
+"""Letters are outlines in SVG and embedded fonts in PDF, and look equal everywhere."""
 
 
 class Look(NamedTuple):
-    """How a system is drawn.
+    """Colour and marker of a system.
 
     Attributes:
-        colour: as matplotlib names it.
-        marker: as matplotlib names it.
+        colour: a colour of matplotlib.
+        marker: a marker of matplotlib.
     """
 
     colour: str
@@ -87,7 +87,7 @@ def looks_of(names: Iterable[str]) -> dict[str, Look]:
 
 
 def picture_style(**changes: Any) -> AbstractContextManager[None]:
-    """Return a context in which matplotlib draws as all pictures of this package look."""
+    """Return a context manager with this package's style of matplotlib."""
     from matplotlib import style
 
     context: AbstractContextManager[None] = style.context(["default", {**_STYLE, **changes}])
@@ -97,14 +97,14 @@ def picture_style(**changes: Any) -> AbstractContextManager[None]:
 def picture_bytes(
     figure: Figure, picture_format: str, title: str, *, density: float = 192
 ) -> bytes:
-    """Return a drawn figure as a file; equal figures give equal bytes with the same matplotlib.
+    """Return the bytes of a picture file; equal for equal figures and the same matplotlib.
 
     Args:
         figure: the figure.
         picture_format: one of `PICTURE_FORMATS`.
-        title: what a viewer shows as the file's title.
-        density: pixels per inch of a PNG; by default twice the 96 of a page, for screens that show
-            four pixels in the place of one.
+        title: the title in the file's metadata.
+        density: pixels per inch of a PNG; by default twice the 96 of a page, for high-resolution
+            screens.
     """
     out = io.BytesIO()
     undated: dict[str, Any] = {
@@ -117,12 +117,12 @@ def picture_bytes(
 
 
 def write_picture(figure: Figure, path: str | Path, title: str, *, density: float = 192) -> None:
-    """Write a drawn figure to a file, whole or not at all, in the format that its ending names.
+    """Write a drawn figure to a file, atomically, in the format of the file's ending.
 
     Args:
         figure: the figure.
         path: the file; see `check_plot`.
-        title: what a viewer shows as the file's title.
+        title: the title in the file's metadata.
         density: pixels per inch of a PNG.
     """
     drawn = picture_bytes(figure, check_plot(path), title, density=density)
@@ -131,7 +131,7 @@ def write_picture(figure: Figure, path: str | Path, title: str, *, density: floa
 
 
 def shorten(name: str, most: int) -> str:
-    """Return a name that fits, its middle left out if it has more than `most` letters."""
+    """Return a name of at most `most` letters, with its middle left out if longer."""
     if len(name) <= most:
         return name
     half = most // 2
@@ -139,13 +139,13 @@ def shorten(name: str, most: int) -> str:
 
 
 def check_plot(path: str | Path) -> str:
-    """Return the format of a plot, and check that it can be drawn here.
+    """Return the format of a plot, after checking that it can be drawn.
 
     Args:
         path: the file to write.
 
     Raises:
-        UnknownNameError: if its name ends on no format.
+        UnknownNameError: if its ending is not a format.
         MissingExtraError: if matplotlib is not installed.
     """
     suffix = Path(path).suffix
@@ -160,17 +160,17 @@ _FONT = re.compile(r'url\("(vendor/[^"]+\.woff2)"\)')
 
 
 def static_files() -> Path:
-    """Return the folder of the style sheets, scripts and the font that all pages share."""
+    """Return the folder of the style sheets, scripts and the font of all pages."""
     return Path(str(files(__package__))) / "static"
 
 
 def page_environment(package: str, extra: str, what: str) -> Environment:
-    """Return where templates are found: those of a package, and the skeleton of all pages.
+    """Return a Jinja2 environment with a package's templates and the skeleton of all pages.
 
     Args:
-        package: the package whose folder ``templates`` holds the page's own.
+        package: the package whose folder ``templates`` has the page's templates.
         extra: the extra that installs Jinja2.
-        what: what needs it.
+        what: the feature that needs it, for the message.
 
     Raises:
         MissingExtraError: if Jinja2 is not installed.
@@ -188,7 +188,7 @@ def page_environment(package: str, extra: str, what: str) -> Environment:
 
 
 def inline_styles(*names: str) -> str:
-    """Return style sheets as one text that refers to no other file: the font is in it.
+    """Return style sheets as one text, with the font embedded.
 
     Args:
         names: files of `static_files`.
@@ -203,11 +203,11 @@ def inline_styles(*names: str) -> str:
 
 
 def inline_script(name: str) -> str:
-    """Return a script of `static_files` as text, to stand in a page."""
+    """Return a script of `static_files` as text to embed in a page."""
     return (static_files() / name).read_text("utf-8")
 
 
 def script_policy(scripts: Iterable[str]) -> str:
-    """Return the sources that a content security policy allows: these inline scripts only."""
+    """Return the sources of a content security policy that allows only these inline scripts."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

@@ -1,7 +1,6 @@
-"""Tables, which figures are put into, and what prints them: text, Markdown, LaTeX, CSV, JSON.
+"""Tables of figures, and their formats: text, Markdown, LaTeX, CSV, JSON.
 
-A table is two lists of heads: each says which figures stand in its row or its column, and how they
-are printed.
+A table is two lists of heads: each selects the figures of its row or column, and their format.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class TableCell:
 
     Attributes:
         text: the text to print.
-        best: whether it is the best of its kind in its column.
+        best: whether it is the best figure of its column.
         mark: the mark of its significance, `STAR`, `DAGGER` or "".
     """
 
@@ -44,16 +43,16 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: a title, a header, and rows of cells, the first of each being its name.
+    """A table: a title, a header, and rows of cells that begin with names.
 
     Attributes:
         title: one line.
         header: the columns' names.
         rows: each as long as the header.
         sections: the rows before which a rule is drawn.
-        names: how many of the first columns hold names rather than figures.
-        label: what LaTeX refers to the table by; by default its title.
-        note: what its p-values are corrected over, and what its marks mean; "" without any.
+        names: number of first columns with names, not figures.
+        label: the label in LaTeX; by default its title.
+        note: the family of its p-values and the meaning of its marks; "" without any.
         spans: titles above the columns of figures, each with its number of columns; LaTeX has them.
     """
 
@@ -77,10 +76,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What there is to say of something that has no figures of systems.
+    """Facts, tables and notes of an object without figures of systems.
 
     Attributes:
-        facts: all of it, as JSON values.
+        facts: the facts, as JSON values.
         tables: the facts, as tables.
         notes: lines below the tables.
     """
@@ -98,17 +97,17 @@ def show_p(value: float | None) -> str:
 
 
 def say_p(value: float) -> str:
-    """Return a p-value as sentences say it: ``p = 0.012``, ``p < 0.001``."""
+    """Return a p-value as text in sentences: ``p = 0.012``, ``p < 0.001``."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def say_level(confidence: float) -> str:
-    """Return the level of an interval, between 0 and 1, as sentences say it: ``97.5%``."""
+    """Return the level of an interval, between 0 and 1, as text in sentences: ``97.5%``."""
     return f"{100 * confidence:g}%"
 
 
 def show_percent(value: float | None) -> str:
-    """Return a Rel Loss as tables print it; a zero has no minus."""
+    """Return a Rel Loss as tables print it; zero has no minus."""
     return "-" if value is None else f"{100 * value:z.1f}%"
 
 
@@ -121,10 +120,10 @@ def show_percent_interval(interval: tuple[float, float] | None) -> str:
 
 
 class Format(NamedTuple):
-    """How a figure is printed.
+    """Format of a figure in a table.
 
     Attributes:
-        text: what returns its text.
+        text: function that returns its text.
         is_marked: whether its mark and its weight are shown.
     """
 
@@ -137,8 +136,8 @@ class Head(NamedTuple):
 
     Attributes:
         names: the cells that name it; a column has one.
-        where: which figures stand in it, as `Figures.where` takes it.
-        format: how they are printed; `None` leaves it to the other head of the cell.
+        where: the selection of its figures, as arguments of `Figures.where`.
+        format: the format of its figures; `None` for the format of the cell's other head.
     """
 
     names: tuple[str, ...]
@@ -175,15 +174,15 @@ QUERIES = Format("{0.queries:,}".format)
 """The number of queries that count."""
 
 COUNT = Format("{0.value:,.0f}".format)
-"""A number of things, which is known."""
+"""A known number of things."""
 
 
 def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
-    """Return the format of a plain number, a zero without minus; a dash, if it is not known.
+    """Return the format of a plain number: zero without minus, a dash if not known.
 
     Args:
-        digits: how many are printed behind the point.
-        ends: how many of its interval's ends; `None` leaves the interval out.
+        digits: number of decimals.
+        ends: number of decimals of its interval; `None` leaves the interval out.
         is_marked: whether its mark and its weight are shown.
     """
 
@@ -200,7 +199,7 @@ def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> 
 
 
 def heads_of(figures: Figures, *columns: str) -> list[Head]:
-    """Return a head for each combination of values of some columns, in the order of the figures."""
+    """Return a head for each combination of values of columns, in the order of the figures."""
     return [
         Head(values, dict(zip(columns, values, strict=True)))
         for values, _ in figures.each(*columns)
@@ -218,19 +217,18 @@ def pivot(
     best: Collection[Figure] = (),
     label: str = "",
 ) -> Table:
-    """Put figures into the cells of a table; where a cell has several, the first.
+    """Return a table with the first figure that each row and column select.
 
     Args:
         figures: the figures.
         title: one line.
         corner: the header above the names of the rows.
         rows: the rows.
-        columns: the columns. A column's format comes before that of a row. A cell without a
-            format is empty, one without a figure holds a dash.
-        ruled: how many of a row's names make a section, which has a rule above it and names them
-            once.
-        best: the figures that are printed bold, where their format is marked.
-        label: what LaTeX refers to the table by; by default its title.
+        columns: the columns. A column's format has priority over a row's format. A cell without a
+            format is empty, a cell without a figure has a dash.
+        ruled: number of a row's names that make a section, with a rule above it and the names once.
+        best: the figures printed bold, if their format is marked.
+        label: the label in LaTeX; by default its title.
     """
     lines: list[tuple[TableCell, ...]] = []
     sections: set[int] = set()
@@ -265,14 +263,13 @@ def pivot(
 def tabulate(
     figures: Figures, title: str, rows: Mapping[str, str], columns: Mapping[str, tuple[str, Format]]
 ) -> Table:
-    """Return a table of a row per combination of names, and a column per kind of figure.
+    """Return a table with a row per combination of names, and a column per kind of figure.
 
     Args:
-        figures: the figures; others than those of the columns, and those without a name, have no
-            row.
+        figures: the figures; without a column or a name for the row, they are left out.
         title: one line.
-        rows: the columns of figures that name a row -> the headers above the names.
-        columns: what figures are -> the header above them, and how they are printed.
+        rows: columns of `Figures` that name a row -> header.
+        columns: kind of figure -> its header and its format.
     """
     shown = figures.where(figure=tuple(columns))
     heads = [Head((name,), {"figure": figure}, form) for figure, (name, form) in columns.items()]
@@ -281,10 +278,10 @@ def tabulate(
 
 
 def note_of(figures: Iterable[Figure]) -> str:
-    """Return what p-values are corrected over, what marks mean, and which intervals mislead.
+    """Return the families of p-values, the meaning of marks, and warnings about intervals.
 
     Args:
-        figures: the figures, with only those marks that are printed.
+        figures: the figures, with only the marks that are printed.
     """
     figures = list(figures)
     families = dict.fromkeys(figure.family for figure in figures if figure.family)
@@ -294,8 +291,7 @@ def note_of(figures: Iterable[Figure]) -> str:
     parts += [f"{STAR}: {meaning}"] if STAR in marks else []
     if DAGGER in marks:
         parts.append(
-            f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of these very models: it says nothing of others "
-            "trained alike"
+            f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of exactly these models, not of others"
         )
     wide = [(row, *row.interval) for row in figures if row.counts and row.interval]
     if any((row.p or 0.0) > SIGNIFICANT and not low <= 0 <= high for row, low, high in wide):
@@ -312,7 +308,7 @@ def note_of(figures: Iterable[Figure]) -> str:
 
 
 _DIGITS = 10
-"""Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
+"""Significant digits of a number in CSV: enough for every measure, without rounding errors."""
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -339,12 +335,12 @@ _LATEX_MARKS = {"": "", STAR: "$^{*}$", DAGGER: r"$^{\dagger}$"}
 
 
 def to_text(table: Table, rule: str = "─", *, is_styled: bool = False) -> str:
-    """Return the table as a terminal shows it, without its title.
+    """Return the table as text for a terminal, without its title.
 
     Args:
         table: the table.
-        rule: the letter that the rule below the header is made of.
-        is_styled: whether the best cells are bold, by the codes of terminals.
+        rule: the letter of the rule below the header.
+        is_styled: whether the best cells are bold, with codes for terminals.
     """
 
     def width(text: str) -> int:
@@ -382,7 +378,7 @@ def _marked(cell: TableCell) -> str:
 
 
 _MARKDOWN_MARKUP = re.compile(r"[|*]|(?<![^\W_])_|_(?![^\W_])|<(?=[a-zA-Z/!?])")
-"""What Markdown reads as a column, an emphasis or a tag. An underscore in a word is none."""
+"""Markdown syntax of columns, emphasis and tags; an underscore inside a word is none."""
 
 
 def _markdown_text(text: str) -> str:
@@ -421,7 +417,7 @@ def to_html(table: Table) -> str:
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return name -> the parts of this path by which it differs from the others."""
+    """Return name -> the parts of this path that differ from the others."""
     parts = {name: name.split("/") for name in names if name}
     for end in (0, -1):
         while (
@@ -434,15 +430,15 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 _IF_SCALED = r"\ifcsname adjustbox\endcsname"
-"""What begins LaTeX that only a paper with the package adjustbox reads."""
+"""Start of LaTeX for papers with the package adjustbox only."""
 
 
 def to_latex(table: Table) -> str:
     r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
 
-    The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``; the caption
-    ends with what p-values are corrected over. Names that are paths are shortened. Where
-    the paper loads adjustbox, a table without `spans` that is wider than the line is scaled down.
+    The best figure of a column is ``\textbf``, a significant loss has ``$^{*}$``, and the caption
+    ends with the families of p-values. Paths are shortened. If the paper loads adjustbox, a wide
+    table without `spans` is scaled down.
     """
     short = _short_names(row[0].text for row in table.rows)
 
@@ -500,7 +496,7 @@ RENDERERS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
 def render_notes(lines: Sequence[str], table_format: str) -> str:
     """Return the notes below a table, for one of `RENDERERS`.
 
-    They are a list in Markdown, and comments in LaTeX.
+    Notes are a list in Markdown, and comments in LaTeX.
     """
     if table_format != "markdown":
         return "".join(f"% {line}\n" for line in lines)
@@ -508,7 +504,7 @@ def render_notes(lines: Sequence[str], table_format: str) -> str:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
-    """Return rows as CSV with a header line; what is not known is an empty field."""
+    """Return rows as CSV with a header line; unknown values are empty fields."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -526,22 +522,22 @@ _SCHEMA = 3
 
 
 def report_head() -> dict[str, Any]:
-    """Return a report's head: the version of its layout, and of the package that wrote it.
+    """Return a report's head: the versions of its layout and of this package.
 
-    The layout's version changes when readers of the report must change.
+    The layout's version changes when programs that read reports must change.
     """
     return {"schema": _SCHEMA, "msshift_bench": __version__}
 
 
 def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
-    """Return a table whose schema carries a report's head, as JSON under ``msshift_bench``."""
+    """Return a table with a report's head in its schema, as JSON under ``msshift_bench``."""
     return table.replace_schema_metadata(
         {"msshift_bench": json.dumps(head, ensure_ascii=False, allow_nan=False)}
     )
 
 
 def figure_values(figure: Figure) -> dict[str, Any]:
-    """Return the names that apply and the numbers that are known of a figure, as JSON values."""
+    """Return a figure's names and known numbers, as JSON values."""
     return {name: plain(v) for name, v in figure._asdict().items() if v not in ("", None)}
 
 

@@ -1,12 +1,12 @@
-"""The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
+"""Statistics of losses: estimates, intervals, p-values and ranks from scores.
 
-An `Estimate` is a figure with what every query and seed contributes to it; arithmetic keeps that.
-`FIGURES` is the table of the kinds of figures. `infer` turns claims, which are estimates under
-names, into `Figures` with intervals, p-values and stars. `annotator_agreement` is Cohen's kappa,
-`clustered_share` a precision with its interval; `detectable_rel_loss` says what a test set can
-show, and `detectable_loss` what a plan of queries and seeds can; `fit_line` and `rank_correlation`
-link the losses of a handful of groups to something else. Nothing here reads a file. It may use
-`arrays`, `errors` and `shifts`.
+An `Estimate` is a figure with the contribution of every query and seed; arithmetic keeps
+contributions. `FIGURES` is the table of the kinds of figures. `infer` turns claims, which are
+estimates with names, into `Figures` with intervals, p-values and stars. `annotator_agreement` is
+Cohen's kappa, `clustered_share` a precision with its interval. `detectable_rel_loss` and
+`detectable_loss` compute the smallest loss that a test set, or a plan of queries and seeds, can
+show. `fit_line` and `rank_correlation` link the losses of a few groups to an indicator. No function
+reads a file. It may use `arrays`, `errors` and `shifts`.
 """
 
 from msshift_bench.stats.estimates import (

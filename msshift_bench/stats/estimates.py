@@ -1,8 +1,8 @@
-r"""Estimates: figures together with what every seed and query contributes to them.
+r"""Estimates: figures with the contributions of every seed and query.
 
-Avg In and Out are means of scores. Whatever arithmetic makes of them (a Rel Loss, the mean over
-groups, what leaving queries out changes, how far two systems are apart) is, to first order, a mean
-of contributions too (the delta method), so that one rule gives every interval and every p-value.
+Avg In and Out are means of scores. Arithmetic on them (a Rel Loss, a mean over groups, a difference
+of systems) gives, to first order, a mean of contributions too (the delta method). So one rule gives
+every interval and every p-value.
 
 With random effects of seeds s and queries q, and noise (Searle, Casella and McCulloch 1992,
 chapter 4), a contribution is
@@ -11,26 +11,24 @@ chapter 4), a contribution is
 
 and the variance of the mean over S seeds and Q queries is the sum of
 
-- what queries add, (MSQ - MSE) / (S Q), but at least 0, and
-- what seeds add, noise included, MSS / (S Q) = var(mean of seed s) / S,
+- the queries' part, (MSQ - MSE) / (S Q), but at least 0, and
+- the seeds' part, noise included, MSS / (S Q) = var(mean of seed s) / S,
 
-where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about
-Q - 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
-variables. Where (MSQ - MSE) takes more off the queries than MSS gives the
-seeds, because two or three seeds agreed by luck, that sum would claim to know more of other seeds
-*and* queries than is known of other queries for these very models. Therefore no interval is
-narrower, and no p-value smaller, than with the models fixed: on MSQ / (S Q), Student's t on about
-Q - 1 degrees of freedom (the floor). A p-value is at most 0.05 exactly if the 95% interval excludes
-0. With a single seed nothing is known about other seeds; intervals and p-values then count queries
-only, and are labelled so.
+where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about Q
+- 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
+variables. If two or three seeds agree by chance, MSE can exceed MSS. The sum for other seeds *and*
+queries would then be smaller than the variance for other queries and the same models. Therefore no
+interval is narrower, and no p-value smaller, than with fixed models: MSQ / (S Q), Student's t on
+about Q - 1 degrees of freedom (the floor). A p-value is at most 0.05 exactly if the 95% interval
+excludes 0. With a single seed, intervals and p-values count queries only, and are labelled so.
 
 Such a sum a T + b U of independent variables is called Behrens-Fisher (Fisher, Annals of Eugenics
 6, 1935; tables in Fisher and Yates 1938). Its probabilities are integrals over the quantiles of the
-part that is less likely to lie so far out by itself, by tanh-sinh quadrature (Takahasi and Mori
-1974), which resolves heavy tails.
+part with the lighter tail, by tanh-sinh quadrature (Takahasi and Mori 1974), which resolves heavy
+tails.
 
-``benchmarks/coverage_simulation.py`` measures how often intervals hold the truth and tests reject
-true null hypotheses; docs/statistics.md has the table.
+``benchmarks/coverage_simulation.py`` measures the coverage of intervals and the error rates of
+tests; docs/statistics.md has the table.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 
 FIXED = ""
-"""The training of a ranking that is taken as it is, such as BM25's: it has no other seeds."""
+"""The training of a ranking without seeds, such as BM25's."""
 
 ROUNDING = 1e-12
 """Differences smaller than this, relative to the largest term, are rounding and count as 0."""
@@ -56,7 +54,7 @@ ROUNDING = 1e-12
 QUERIES_ONLY = "queries only"
 QUERIES_AND_SEEDS = "queries and seeds"
 GROUPS = "groups"
-"""What the slope of a line through groups counts: seeds are part of how they scatter about it."""
+"""Source counted for the slope of a line through groups: seeds are part of their scatter."""
 
 
 class Part(NamedTuple):
@@ -72,16 +70,16 @@ class Part(NamedTuple):
 
 
 NOTHING = Part(0.0, 1.0)
-"""A source that adds nothing to an error."""
+"""A part with no contribution to an error."""
 
 _STEPS = 64
 """Places of a quadrature per unit of the transformed scale."""
 
 _REACH = 4
-"""Where a quadrature begins, on the transformed scale, to the left of the middle."""
+"""Left end of a quadrature, on the transformed scale."""
 
 Source = tuple[str, str]
-"""Whose training, and which sample of queries; each varies independently of the others."""
+"""(training, sample of queries); each varies independently of the others."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -98,14 +96,14 @@ def _quadrature(df: float) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=256)
 def _quantile(df: float, chance: float) -> float:
-    """Return the value below which a t variable lies with a chance."""
+    """Return the quantile of a t distribution at the probability `chance`."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, chance))
 
 
 def two_sided_p(distance: float, first: Part, second: Part) -> float:
-    """Return the chance that the sum of two parts lies at least `distance` from 0.
+    """Return the probability that the sum of two parts is at least `distance` from 0.
 
     Args:
         distance: at least 0.
@@ -129,10 +127,10 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
     return min(1.0, float(2 * weights @ beyond))
 
 
-# A report asks two times in three for what it has asked before: for a table, then a picture.
+# Two of three calls of a report repeat earlier arguments, for a table and then a picture.
 @functools.lru_cache(maxsize=4096)
 def half_width(confidence: float, first: Part, second: Part) -> float:
-    """Return the distance from 0 within which the sum lies with the chance `confidence`.
+    """Return the distance from 0 that the sum stays within, with probability `confidence`.
 
     Args:
         confidence: strictly between 0 and 1.
@@ -140,7 +138,7 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
         second: the other.
     """
     tail = (1 - confidence) / 2
-    # How far out each part lies by itself, on one side, with that chance.
+    # One-sided quantile of each part alone.
     reaches = [-part.scale * _quantile(part.df, tail) for part in (first, second) if part.scale]
     low, high = max(reaches, default=0.0), sum(reaches)
     if low == high:
@@ -171,11 +169,11 @@ class Uncertainty:
     """The error of an estimate, by its source.
 
     Attributes:
-        queries: what the choice of queries adds.
-        trained: what the seeds of training add, noise included; its scale is 0 for a single seed.
-        seeds: the number of seeds that count; 1 if the models are taken as they are; 0 if groups
-            are the sample, and what queries and seeds add is part of `queries`.
-        noise: the standard error of what is noise of the models at hand: `queries` is without it.
+        queries: the part of the choice of queries.
+        trained: the part of the seeds of training, noise included; scale 0 for a single seed.
+        seeds: the number of seeds that count; 1 for fixed models; 0 if groups are the sample, and
+            `queries` includes all sources.
+        noise: the standard error of the noise of these models, which `queries` does not include.
     """
 
     queries: Part
@@ -185,7 +183,7 @@ class Uncertainty:
 
     @property
     def fixed(self) -> Part:
-        """The error of the same value with its models fixed, which no interval falls below."""
+        """The error of the value with fixed models: a lower limit for intervals."""
         return Part(math.hypot(self.queries.scale, self.noise), self.queries.df)
 
     @property
@@ -195,10 +193,10 @@ class Uncertainty:
 
     @property
     def seed_share(self) -> float | None:
-        """The share of the variance that comes from seeds, 0 to 1; `None` if it is not known.
+        """The share of the variance that comes from seeds, 0 to 1; `None` if not known.
 
-        The variance is at least that of fixed models: seeds that agree by luck contribute little,
-        also where their noise leaves nothing to the queries.
+        The variance is at least the variance with fixed models, so that seeds that agree by chance
+        have a small share.
         """
         total = max(self.queries.scale**2 + self.trained.scale**2, self.fixed.scale**2)
         return self.trained.scale**2 / total if self.seeds > 1 and total else None
@@ -211,15 +209,15 @@ class Uncertainty:
         )
 
     def interval(self, value: float, confidence: float) -> tuple[float, float]:
-        """Return the confidence interval of an estimate, which lies in its middle."""
+        """Return the confidence interval, symmetric about the estimate."""
         half = self.half_width(confidence)
         return value - half, value + half
 
     def p_value(self, value: float) -> float | None:
         """Return the two-sided p-value of "the estimate is 0", from 0 to 1.
 
-        `None` if the estimate is not 0 and nothing varies, so that there is no scale to compare it
-        with. Estimates of at most `ROUNDING` count as 0.
+        `None` if the estimate is not 0 and nothing varies. Estimates of at most `ROUNDING` count as
+        0.
         """
         if not (self.queries.scale or self.trained.scale):
             return 1.0 if abs(value) <= ROUNDING else None
@@ -229,7 +227,7 @@ class Uncertainty:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Estimate:
-    """A value, and what seeds and queries contribute to it.
+    """A value with the contributions of seeds and queries.
 
     Sums, differences, multiples and ratios of estimates are estimates::
 
@@ -259,14 +257,14 @@ class Estimate:
     ) -> Estimate:
         """Return the mean of scores, exactly rounded by seed.
 
-        To first order, a mean over a kept share of the queries contributes mean + [query is kept] /
-        share * (score - mean) of each query (the linearised ratio; Cochran 1977, "Sampling
-        Techniques", section 2.11). Whether a query is kept counts as its property.
+        To first order, the contribution of a query to a mean over a kept share of queries is mean +
+        [query is kept] / share * (score - mean) (linearised ratio; Cochran 1977, "Sampling
+        Techniques", section 2.11). Being kept is a property of the query.
 
         Args:
             scores: ``[seeds, queries]``.
-            training: whose training the seeds repeat; `FIXED` for a ranking without other seeds.
-            sample: which sample of queries these are.
+            training: name of the training that the seeds repeat; `FIXED` for a ranking without seeds.
+            sample: name of the sample of queries.
             is_kept: mask of the queries to average over, ``[queries]``, at least one; by default
                 all.
 
@@ -274,7 +272,7 @@ class Estimate:
             UsageError: if a score is not finite.
         """
         if not np.isfinite(scores).all():
-            raise UsageError("scores must be finite; decide first what a missing query counts")
+            raise UsageError("scores must be finite; replace scores of missing queries first")
         largest = float(np.abs(scores).max(initial=0.0))
         if is_kept is not None:
             of_kept = scores[:, is_kept].mean(axis=1, keepdims=True)
@@ -294,14 +292,14 @@ class Estimate:
         return _combined(factor * self.value, [(factor, self)])
 
     def __truediv__(self, divisor: Estimate) -> Estimate | None:
-        """Return the ratio; `None` if the divisor is 0 or rests on no query."""
+        """Return the ratio; `None` if the divisor is 0 or undefined."""
         if not divisor.value or math.isnan(divisor.value):
             return None
         ratio = self.value / divisor.value
         return _combined(ratio, [(1 / divisor.value, self), (-ratio / divisor.value, divisor)])
 
     def with_models_fixed(self) -> Estimate:
-        """Return the same value, of these very models: its seeds are averaged, and do not vary."""
+        """Return the same value for exactly these models: seeds are averaged and do not vary."""
         samples: dict[Source, Floats] = {}
         for (_, sample), part in self.parts.items():
             source = FIXED, sample
@@ -337,13 +335,13 @@ class Estimate:
         )
 
     def _part(self, variance: float, df: int) -> Part:
-        """Return a part of the error, of scale 0 where its variance is but rounding."""
+        """Return a part of the error, with scale 0 if its variance is only rounding."""
         is_rounding = variance <= (ROUNDING * self.scale) ** 2
         return Part(0.0 if is_rounding else math.sqrt(variance), float(df))
 
 
 def average(estimates: Iterable[Estimate | None]) -> Estimate | None:
-    """Return the mean of estimates; `None` if there is none, or one is undefined."""
+    """Return the mean of estimates; `None` if one is undefined, or for none."""
     terms = list(estimates)
     known = [term for term in terms if term is not None]
     if not known or len(known) < len(terms):
@@ -361,13 +359,13 @@ def rel_loss(inside: float, out: float, sign: int = ...) -> float: ...
 @overload
 def rel_loss(inside: Floats, out: Floats, sign: int = ..., *, of: float) -> Floats: ...
 def rel_loss(inside: Any, out: Any, sign: int = 1, *, of: float | None = None) -> Any:
-    """Return the share of `inside` that `out` loses; `None` for estimates if `inside` is 0.
+    """Return (inside - out) / inside; `None` for estimates if `inside` is 0.
 
     Args:
-        inside: the score to lose from, e.g. Avg In: an estimate, a number, or scores of queries.
-        out: the score that is left, e.g. Out, of the same kind.
-        sign: -1 where lower is better, so that a positive share is worse either way.
-        of: for scores of queries: the number that the loss is a share of, e.g. their Avg In.
+        inside: the in-domain score, e.g. Avg In: an estimate, a number, or scores of queries.
+        out: the held-out score, e.g. Out, of the same type.
+        sign: -1 where lower is better, so that a positive result is always worse.
+        of: for scores of queries: the divisor, e.g. their Avg In.
     """
     return (float(sign) * (inside - out)) / (inside if of is None else of)
 
@@ -382,7 +380,7 @@ def _combined(value: float, weights: Sequence[tuple[float, Estimate]]) -> Estima
 
 
 def _noise(part: Floats) -> float:
-    """Return MSE / (seeds * queries): the variance of a mean that is noise of seed and query."""
+    """Return MSE / (seeds * queries): the noise part of the variance of a mean."""
     seeds, queries = part.shape
     if seeds < 2 or queries < 2:
         return 0.0
@@ -391,11 +389,11 @@ def _noise(part: Floats) -> float:
 
 
 def _paired(first: Floats, second: Floats) -> Floats:
-    """Add the seeds of two trainings, which are independent, in their order.
+    """Return the sums of contributions of two independent trainings, seed by seed.
 
-    The variance of the sums is then estimated without assuming that the two vary alike (Scheffé,
-    Annals of Mathematical Statistics 14, 1943, equation 15); the t distribution is exact, on one
-    degree less than the smaller number of seeds.
+    The variance of the sums is estimated without assuming equal variances (Scheffé, Annals of
+    Mathematical Statistics 14, 1943, equation 15). The t distribution is exact, with one degree of
+    freedom less than the smaller number of seeds.
     """
     if len(first) > len(second):
         first, second = second, first

@@ -1,8 +1,8 @@
-"""Figures: one long table that every result is, and the only maker of an interval, a p or a mark.
+"""Figures: the long table of a result, and inference: intervals, p-values and marks.
 
-A figure is a number with its names and its certainty. A claim is an estimate that is to be printed
-under some names; claims that are tested together name their family, over which p-values are
-corrected. Systems whose differences are told apart have ranks.
+A figure is a number with its names and its interval. A claim is an estimate with names, not yet
+inferred. Claims that are tested together name their family, over which p-values are corrected.
+Significant differences between systems give ranks.
 """
 
 from __future__ import annotations
@@ -26,35 +26,36 @@ from msshift_bench.stats.lines import Slope
 _Test = TypeVar("_Test", bound=Hashable)
 
 STAR, DAGGER = "*", "†"
-"""The marks of what is significant: counting more than queries, and counting queries only."""
+"""Marks of significance: counting more than queries, and counting queries only."""
 
 MEAN = "mean"
 """The group of an average over groups; the model of an average over a shift's models."""
 
 
 class Figure(NamedTuple):
-    """One number: what it is, of what, and how sure it is. Names that do not apply are "".
+    """One number with its names and its interval. Names that do not apply are "".
 
     Attributes:
-        figure: what it is: ``avg_in``, ``out``, ``loss``, ``rel_loss``, ``score``, ``drop``, ...
-        test: the test set, where it is not the shift's own.
+        figure: the kind: ``avg_in``, ``out``, ``loss``, ``rel_loss``, ``score``, ``drop``, ...
+        test: the extra test set; "" for the shift's test sets.
         shift: the shift.
         system: the system, or the run.
-        against: the system that it is a difference from; of a link, the indicator.
+        against: the system that is subtracted; for a link, the indicator.
         measure: the measure, e.g. ``RR@10``.
         group: the group whose test queries count; `MEAN` for the average over groups.
         model: the group that the model was trained without; `MEAN` for the average over models.
         slice: the label of the queries that count.
         value: the number, on the scale of the measure, not times 100; a Rel Loss is a fraction.
-            `None` where it is undefined.
+            `None` if undefined.
         low: the lower end of its interval; `None` without one.
         high: the upper end.
-        p: the corrected p-value of "it is 0"; `None` if that was not tested.
-        p_uncorrected: the same before the correction.
-        mark: `STAR` if it is significant, `DAGGER` if only as far as these very models go, or "".
+        p: the corrected p-value of "it is 0"; `None` if not tested.
+        p_uncorrected: the p-value before the correction.
+        mark: `STAR` if significant, `DAGGER` if significant for exactly these models, or "".
         family: the family of the test, e.g. ``holm over 20 tests (systems x groups)``.
-        counts: what interval and p count: ``queries only``, ``queries and seeds`` or ``groups``.
-        seeds: the number of seeds; `None` where nothing was trained.
+        counts: the sources in interval and p: ``queries only``, ``queries and seeds`` or
+            ``groups``.
+        seeds: the number of seeds; `None` if nothing was trained.
         queries: the number of queries that count.
         seed_sd: the standard deviation over seeds, to first order.
         seed_share: the share of the variance that comes from seeds, 0 to 1.
@@ -89,7 +90,7 @@ class Figure(NamedTuple):
 
     @property
     def number(self) -> float:
-        """Its value; NaN where it is undefined."""
+        """Its value; NaN if undefined."""
         return math.nan if self.value is None else self.value
 
     @property
@@ -113,22 +114,22 @@ UNTESTED: Mapping[str, Any] = MappingProxyType(
         "seed_share": None,
     }
 )
-"""What a figure is without its test and what its seeds add, to be put in place of these."""
+"""Values that replace a figure's test and seeds' part when these are removed."""
 
 
 class Claim(NamedTuple):
-    """An estimate that is to be printed.
+    """An estimate with names, before inference.
 
     Attributes:
         figure: its names, with its number of queries and of seeds.
-        estimate: its value and contributions, or a slope; `None` if it is undefined, or has its
-            value already.
-        family: what it is tested with: names that tell the family from others, the last of which
-            says in words what it goes over; empty if it is not tested.
-        p: the uncorrected p-value, where it is not that of the estimate.
-        bounds: the range of the value, which its interval stays inside.
-        repeats: for the negative of an earlier claim, whose test is its own, how far before it that
-            claim is; else 0.
+        estimate: its value and contributions, or a slope; `None` if undefined, or if `figure`
+            already has a value.
+        family: names that identify its family of tests; the last one names the tests, e.g.
+            ``systems x groups``. Empty if it is not tested.
+        p: the uncorrected p-value, if not computed from the estimate.
+        bounds: the range of the value, which limits its interval.
+        repeats: for the negative of an earlier claim, how many places earlier that claim is; else
+            0. Both share one test.
     """
 
     figure: Figure
@@ -140,7 +141,7 @@ class Claim(NamedTuple):
 
 
 class Figures(tuple[Figure, ...]):
-    """Figures in the order in which tables show them.
+    """Figures in the order of the tables.
 
     Their names find them::
 
@@ -161,7 +162,7 @@ class Figures(tuple[Figure, ...]):
             names: column -> its value or several. A measure may be one of ir_measures.
 
         Raises:
-            UnknownNameError: if there is no such column.
+            UnknownNameError: for an unknown column.
         """
         rows: Iterable[Figure] = self
         for column, (name, value) in zip(_columns(names), names.items(), strict=True):
@@ -177,7 +178,7 @@ class Figures(tuple[Figure, ...]):
         """Yield the values of the columns `names` with their figures, in the order of the first.
 
         Raises:
-            UnknownNameError: if there is no such column.
+            UnknownNameError: for an unknown column.
         """
         columns = _columns(names)
         parts = grouped((tuple(row[column] for column in columns), row) for row in self)
@@ -187,7 +188,7 @@ class Figures(tuple[Figure, ...]):
         """Return the values of a column, each once, in the order of the figures.
 
         Raises:
-            UnknownNameError: if there is no such column.
+            UnknownNameError: for an unknown column.
         """
         (place,) = _columns([column])
         return list(dict.fromkeys(row[place] for row in self))
@@ -211,16 +212,16 @@ AVERAGES: Mapping[str, str] = MappingProxyType(
 
 
 def _holm(p: Floats) -> Floats:
-    """Adjust ascending p-values so that the chance of any false rejection stays below the level.
+    """Adjust ascending p-values to control the probability of any false rejection.
 
-    The step-down procedure of Holm (Scandinavian Journal of Statistics 6, 1979): valid under any
-    dependence between the tests, and never weaker than Bonferroni's.
+    Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979): valid under any
+    dependence between tests, and never weaker than Bonferroni's.
     """
     return np.asarray(np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:
-    """Adjust ascending p-values so that the expected share of false rejections stays below it.
+    """Adjust ascending p-values to control the expected share of false rejections.
 
     The step-up procedure of Benjamini & Hochberg (JRSS B 57, 1995): valid for independent or
     positively dependent tests. It controls a weaker error than Holm's and rejects more.
@@ -234,7 +235,7 @@ def _bonferroni(p: Floats) -> Floats:
 
 
 UNCORRECTED = "none"
-"""The name of no correction, under which nothing is marked."""
+"""The name of no correction, with which no figure is marked."""
 
 CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
     {
@@ -244,24 +245,23 @@ CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
         UNCORRECTED: lambda p: p,
     }
 )
-"""The corrections for many tests, of ascending p-values, by the name that outputs show; the first
-is the default."""
+"""Name in outputs -> correction of ascending p-values; the first is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """How to average losses, and how to make their intervals and p-values.
+    """Settings of averages, intervals and p-values.
 
     Attributes:
         confidence: the confidence level of the intervals.
         correction: how p-values are corrected across a shift's groups, a key of
             `CORRECTIONS`.
-        average: how a shift's groups are averaged, a key of `AVERAGES`; if `None` each shift's
-            own (`Shift.average`), and ``macro`` where groups are of no shift.
+        average: how a shift's groups are averaged, a key of `AVERAGES`; `None` for `Shift.average`,
+            and for ``macro`` without a shift.
 
     Raises:
         UsageError: for a confidence not strictly between 0 and 1.
-        UnknownNameError: for a correction or an average that does not exist.
+        UnknownNameError: for an unknown correction or average.
     """
 
     confidence: float = 0.95
@@ -277,14 +277,14 @@ class Inference:
 
 
 def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Test, float]:
-    """Correct the p-values of one family of tests, without the tests that gave none.
+    """Return the corrected p-values of one family of tests, without tests that gave none.
 
     Args:
         p_values: test -> p-value, or `None` if the test could not be made.
         correction: a key of `CORRECTIONS`.
 
     Returns:
-        Test -> its adjusted p-value, at most 1; reject where it is at most the level.
+        Test -> its adjusted p-value, at most 1.
 
     Raises:
         UsageError: if a p-value is not a number from 0 to 1.
@@ -299,15 +299,15 @@ def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Tes
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
-    """Give every claim its interval, and every tested claim its p-value and its mark.
+    """Return the figures of claims: with intervals, and if tested with p-values and marks.
 
-    P-values are corrected over all claims of a family. Those that count queries only are smaller
-    than if they counted seeds, too, and would make it easier for the others to pass a step-down
-    procedure: each kind is corrected as if the tests of the other had found nothing. A mark never
-    stands beside an interval that holds 0.
+    P-values are corrected over all claims of a family. P-values that count queries only are smaller
+    than with seeds, and would help other tests to pass a step-down procedure. Therefore tests that
+    count queries only are corrected as if all other tests had p = 1, and vice versa. A figure with
+    an interval that contains 0 has no mark.
 
     Args:
-        claims: what is to be printed, in the order of the tables.
+        claims: the claims, in the order of the tables.
         inference: the level of the intervals, and the correction.
     """
     rows: list[Figure] = []
@@ -357,38 +357,39 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
 def rank_ranges(
     order: Sequence[str], apart: Collection[tuple[str, str]]
 ) -> dict[str, tuple[int, int]]:
-    """Rank systems by the pairs that are told apart.
+    """Return the ranks of systems, from the pairs with a significant difference.
 
-    A system is known to be better than another if the two are told apart, or if a chain of such
-    pairs leads from one to the other. Its range holds the places that it takes in all orders of the
-    systems that agree with this; its rank is the first of them, as in Chatbot Arena (Chiang et al.,
-    ICML 2024). So of two systems told apart the better has the smaller rank, and if no pair is told
-    apart all rank first. Two systems that are *not* told apart may still differ in rank, as "not
-    told apart" is not transitive: a third may be told apart from one of them only. Their ranges
+    A system is known to be better than another if a pair, or a chain of pairs, leads from one to
+    the other. Its range has its places in all orders of the systems that agree with this. Its rank
+    is the first place, as in Chatbot Arena (Chiang et al., ICML 2024). So the better system of a
+    pair has the smaller rank, and without pairs all rank first. Two systems without a significant
+    difference may have different ranks, if a third one differs from only one of them. Their ranges
     then overlap.
 
-    If the chance that any pair is told apart wrongly is at most 5%, as after Holm's correction over
-    all pairs, all true ranks lie in their ranges with a chance of at least 95% (Mogstad, Romano,
-    Shaikh and Wilhelm, Review of Economic Studies 2024).
+    If the probability of any wrong pair is at most 5%, as with Holm's correction over all pairs,
+    all true ranks are in their ranges with a probability of at least 95% (Mogstad, Romano, Shaikh
+    and Wilhelm, Review of Economic Studies 2024).
 
     Args:
         order: all systems, the best first.
-        apart: pairs (better, worse) that are told apart, the better before the worse in `order`.
+        apart: pairs (better, worse) with a significant difference; better is before worse in
+            `order`.
 
     Returns:
-        System -> its best place, 1 + the number of systems known to be better, which is its rank;
-        and its worst, the number of systems not known to be worse, itself included.
+        System -> its rank, which is 1 + the number of systems known to be better; and its worst
+        place, the number of systems not known to be worse, itself included.
 
     Raises:
-        ValueError: if a system is named twice, or a pair contradicts the order or names another.
+        ValueError: if a system is named twice, or a pair contradicts the order or has an unknown
+            system.
     """
     place = {name: number for number, name in enumerate(order)}
     if len(place) < len(order):
-        raise ValueError(f"systems that are ranked have different names; got {list(order)}")
+        raise ValueError(f"names of ranked systems must be unique, got {list(order)}")
     directly_better: dict[str, list[str]] = {name: [] for name in order}
     for better, worse in apart:
         if not {better, worse} <= place.keys() or place[better] >= place[worse]:
-            raise ValueError(f"{better!r} is told apart as better than {worse!r} against the order")
+            raise ValueError(f"{better!r} is better than {worse!r}, against the order")
         directly_better[worse].append(better)
     known_better: dict[str, set[str]] = {}
     for name in order:

@@ -1,7 +1,7 @@
-"""Kinds of figures: the one table that tables, notes, pages and docs ask about a figure's name.
+"""Kinds of figures: the table `FIGURES`, used by tables, notes, pages and docs.
 
-A kind with a formula is computed from the `Sides` of a group. A new one is one function and one row
-of `FIGURES`: every command that computes the kinds of such sides then prints it and writes it.
+A kind with a formula is computed from the `Sides` of a group. A new kind is one function and one
+row of `FIGURES`: every command with such sides then prints and writes it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Sides(NamedTuple, Generic[_Side]):
     """The two sides of a shift for one group: models, their scores, or the means of these.
 
     Attributes:
-        inside: of the models that saw the group in training.
-        out: of the model that did not; the same object where one model ranks for all groups.
-        reference: the sides of the system that leads are computed over; `None` without one.
-        over_all: whether the reference is the same system, trained with all groups.
+        inside: of the models trained with the group.
+        out: of the model trained without it; the same object for one model for all groups.
+        reference: the sides of the reference of leads; `None` without one.
+        over_all: whether the reference is the same system trained with all groups.
     """
 
     inside: _Side
@@ -33,16 +33,15 @@ class Sides(NamedTuple, Generic[_Side]):
 
     @property
     def is_one(self) -> bool:
-        """Whether one model ranks for all groups; with a reference, whether both are one model."""
+        """Whether it is one model for all groups; with a reference, whether both are."""
         return self.inside is self.out and (self.reference is None or self.reference.is_one)
 
 
 Formula = Callable[[Sides[Estimate]], Estimate | None]
-"""Computes a figure of a group from the means of its sides; `None` where it is undefined."""
+"""Function from the means of a group's sides to a figure; `None` if undefined."""
 
 Unit = Literal["score", "difference", "share", "count", "number"]
-"""The scale of a figure: a score is inside the measure's range, and a difference of scores is on
-the measure's scale. A share is a fraction, which tables print in percent."""
+"""Scale of a figure: in the measure's range, on its scale, or a fraction printed in percent."""
 
 
 class FigureKind(NamedTuple):
@@ -51,15 +50,15 @@ class FigureKind(NamedTuple):
     Attributes:
         title: its name in tables.
         unit: its scale.
-        direction: 1 if higher is better, -1 if lower is better, 0 if neither; of a score where its
-            measure is better when higher.
-        family: its family of tests, and what this goes over on a whole shift; `None` if it is not
-            tested by itself.
-        formula: computes it; `None` for figures of other inputs. Differences and shares get the
-            sign of the measure, -1 where lower is better.
+        direction: 1 if higher is better, -1 if lower is better, 0 if neither, for measures where
+            higher is better.
+        family: its family of tests by group, and its family of averages; `None` if it is not
+            tested.
+        formula: its function of `Sides`; `None` for figures of other inputs. Differences and shares
+            are multiplied by the measure's sign, -1 where lower is better.
         sides: the systems that have it: ``one`` model for all groups, or ``two`` sides.
         is_lead: whether its formula needs `Sides.reference`.
-        is_contrast: whether it is the formula's value minus the mean of this on the other groups.
+        is_contrast: whether it is the formula's value minus its mean on the other groups.
         is_shown: whether tables of losses and leads have a row for it.
         of_slices: whether only the slices of single runs have it.
         over_all: whether it needs `Sides.over_all`.
@@ -160,7 +159,7 @@ FIGURES: dict[str, FigureKind] = {
 
 
 def contrast_of(figure: str) -> str | None:
-    """Return the name of the contrast between groups of a kind of figure; `None` without one.
+    """Return the kind of figure that is a kind's contrast between groups; `None` without one.
 
     Examples:
         >>> contrast_of("lead"), contrast_of("avg_in")
@@ -176,7 +175,7 @@ def contrast_of(figure: str) -> str | None:
 def compute_figures(
     sides: Mapping[str, Sides[Estimate]], sign: int, *, of_slices: bool = False
 ) -> dict[str, dict[str, Estimate | None]]:
-    """Return group -> figure -> its estimate, of all kinds that have a formula for such sides.
+    """Return group -> figure -> its estimate, for all kinds with a formula for these sides.
 
     Args:
         sides: group -> the means of its sides, all of one system, with or without a reference.

@@ -1,18 +1,17 @@
-"""A straight line, or an order, through the losses of groups: how sure it is, what it foretells.
+"""Lines and rank correlations of the losses of groups: slopes, intervals, predictions.
 
-One point is one group. However many queries a group has, it is one witness for or against a link,
-so that everything here rests on the number of groups minus 2 degrees of freedom. In a mixed model
-with a random effect of the group, an indicator that is the same for all queries of a group is
-tested on these degrees of freedom, too (Pinheiro and Bates, Mixed-Effects Models in S and S-PLUS,
-2000, section 2.4.2); for groups that weigh alike, that test is this one.
+One point is one group. A group is one observation, however many queries it has: tests have the
+number of groups minus 2 degrees of freedom. A mixed model with a random effect of the group gives
+an indicator of groups the same degrees of freedom (Pinheiro and Bates, Mixed-Effects Models in S
+and S-PLUS, 2000, section 2.4.2). For groups of equal weight, the tests are equal.
 
-What a seed does to all models alike moves the line, not its slope. What it does to one model moves
-the group that the model never saw against all others alike, so that it is part of the scatter about
-the line. The test therefore counts seeds even where there is one per model.
+A seed's effect on all models moves the line, not its slope. A seed's effect on one model moves that
+model's held-out group, and is part of the scatter about the line. The test therefore counts seeds
+even with one seed per model.
 
-Inside the groups, each group has its own slope over its queries, and the groups' slopes are the
-sample (the summary-measures analysis; Frison and Pocock, Statistics in Medicine 11, 1992). A test
-over all queries would count thousands of queries of five groups as independent witnesses.
+Inside the groups, each group has a slope over its queries, and the groups' slopes are the sample
+(the summary-measures analysis; Frison and Pocock, Statistics in Medicine 11, 1992). A test over all
+queries would count thousands of queries of five groups as independent.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from msshift_bench.errors import DataError, UsageError, check_name
 from msshift_bench.stats.estimates import NOTHING, Part, Uncertainty, half_width
 
 FEWEST_GROUPS = 3
-"""A line through fewer points fits them exactly, and nothing is left to say how sure it is."""
+"""A line through fewer points fits exactly and leaves no degrees of freedom."""
 
 RANK_CORRELATIONS = ("spearman", "kendall")
 """The kinds of rank correlation."""
@@ -39,13 +38,13 @@ RANK_CORRELATIONS = ("spearman", "kendall")
 _ROUNDING = 1e-12
 """Differences up to this, relative to the values, are rounding."""
 _EXACT = 1e-14
-"""A line that leaves no more of the variance than this fits exactly."""
+"""A line with at most this share of unexplained variance fits exactly."""
 _MOST_ORDERS = 8
-"""The most groups whose orders are all counted: 8! = 40,320."""
+"""Largest number of groups for an exact test over all orders: 8! = 40,320."""
 
 
 class Slope(NamedTuple):
-    """A slope, and how sure it is.
+    """A slope with its standard error.
 
     Attributes:
         value: the change of Rel Loss, a fraction, per 1 of the indicator.
@@ -66,11 +65,11 @@ class Line(NamedTuple):
     """Rel Loss = intercept + slope * similarity, by least squares.
 
     Attributes:
-        similarities: what the line was fitted to, one per group.
+        similarities: the fitted similarities, one per group.
         slope: its slope.
         intercept: the fitted Rel Loss at a similarity of 0.
-        r_squared: the share of the losses' variance that the line explains, 0 to 1; `None` if the
-            losses are all the same.
+        r_squared: the share of the losses' variance that the line explains, 0 to 1; `None` if all
+            losses are equal.
     """
 
     similarities: tuple[float, ...]
@@ -93,11 +92,11 @@ class Line(NamedTuple):
         """Return the low and high ends of the confidence interval of the line.
 
         Args:
-            similarity: where: one similarity or several.
+            similarity: one similarity or several.
             confidence: the level of the interval.
-            of_a_group: return the prediction interval instead: it holds the loss of one more group
-                with this chance, if the group scatters about the line as those do that the line
-                was fitted to, with about as many test queries and models trained alike.
+            of_a_group: return the prediction interval instead, for the loss of one more group. It
+                assumes the same scatter about the line, a similar number of test queries and the
+                same training.
         """
         spread = self.groups * float(np.var(self.similarities))
         distances = np.asarray(similarity) - np.mean(self.similarities)
@@ -121,7 +120,7 @@ def fit_line(similarities: ArrayLike, rel_losses: ArrayLike) -> Line:
     x, y = _points(similarities, rel_losses)
     if len(x) < FEWEST_GROUPS:
         raise DataError(
-            f"a link takes at least {FEWEST_GROUPS} groups with a loss, and there are {len(x)}: a "
+            f"a link needs at least {FEWEST_GROUPS} groups with a loss, got {len(x)}: a "
             "line through two points always fits; take a shift with more groups, or several shifts"
         )
     if _is_flat(x):
@@ -144,9 +143,9 @@ def fit_line(similarities: ArrayLike, rel_losses: ArrayLike) -> Line:
 def fit_parallel_lines(
     similarities: ArrayLike, rel_losses: ArrayLike, shifts: Sequence[str]
 ) -> Slope | None:
-    """Fit one slope to the groups of several shifts, each of which has a line of its own height.
+    """Return one slope for the groups of several shifts; each shift has its own intercept.
 
-    What else differs between the shifts does not count then.
+    So other differences between the shifts do not count.
 
     Args:
         similarities: one per group, ``[groups]``.
@@ -165,22 +164,22 @@ def fit_parallel_lines(
     if df < 1 or not x.any():
         return None
     line = fit_line(x, y)
-    # The line counts one height; these are as many as there are shifts.
+    # The line counts one intercept; here each shift has one.
     return Slope(line.slope.value, line.slope.error * math.sqrt((len(x) - 2) / df), df)
 
 
 def slope_inside_groups(
     losses: Mapping[str, Floats], indicator: Mapping[str, Floats]
 ) -> Slope | None:
-    """Return how losses of queries change with an indicator inside the groups.
+    """Return the slope of queries' losses over an indicator inside the groups.
 
     Args:
         losses: group -> each query's loss, mean over seeds, in units of Avg In, ``[queries]``.
         indicator: group -> the indicator's values, ``[queries]``.
 
     Returns:
-        The mean of the groups' slopes, and how sure it is; `None` if fewer than `FEWEST_GROUPS`
-        groups have queries that differ in the indicator.
+        The mean of the groups' slopes with its error; `None` if the indicator varies in fewer than
+        `FEWEST_GROUPS` groups.
     """
     centred = [(_centred(indicator[group]), _centred(loss)) for group, loss in losses.items()]
     slopes = [float(x @ y) / float(x @ x) for x, y in centred if x.any()]
@@ -193,16 +192,16 @@ def slope_inside_groups(
 def rank_correlation(
     kind: str, similarities: ArrayLike, rel_losses: ArrayLike
 ) -> tuple[float, float] | tuple[None, None]:
-    """Correlate the orders of groups by similarity and by loss.
+    """Return the rank correlation of groups' similarities and losses.
 
     Args:
         kind: one of `RANK_CORRELATIONS`.
         similarities: one per group, ``[groups]``.
-        rel_losses: ``[groups]``; any scale will do.
+        rel_losses: ``[groups]``, on any scale.
 
     Returns:
-        The correlation, from -1 to 1, and the two-sided p-value of "no order", exact up to 8
-        groups; both `None` if all similarities or all losses are the same.
+        The correlation, from -1 to 1, and the two-sided p-value of "no correlation", exact up to 8
+        groups; both `None` if all similarities or all losses are equal.
 
     Raises:
         UnknownNameError: for another kind.
@@ -211,7 +210,7 @@ def rank_correlation(
     x, y = _points(similarities, rel_losses)
     if len(x) < FEWEST_GROUPS:
         raise DataError(
-            f"a rank correlation takes at least {FEWEST_GROUPS} groups, and there are {len(x)}"
+            f"a rank correlation needs at least {FEWEST_GROUPS} groups, and there are {len(x)}"
         )
     value = float(correlate_ranks(kind, x, y))
     if math.isnan(value):
@@ -220,26 +219,26 @@ def rank_correlation(
         from scipy.stats import kendalltau, spearmanr
 
         return value, float({"spearman": spearmanr, "kendall": kendalltau}[kind](x, y).pvalue)
-    # Every order of the groups is counted once: neither ties nor few groups make it less exact.
+    # An exact test over all orders of the groups, also with ties or few groups.
     strengths = np.abs(correlate_ranks(kind, x[_orders(len(x))], y))
-    # As scipy.stats.permutation_test does, what is less by rounding alone counts as not less.
+    # Values that are less only by rounding count as equal, as in scipy.stats.permutation_test.
     least = abs(value) * (1 - 100 * np.finfo(np.float64).eps)
     return value, float(np.mean(strengths >= least))
 
 
 @functools.lru_cache(maxsize=8)
 def _orders(size: int) -> Ints:
-    """Return every order of so many places, ``[orders, size]``."""
+    """Return all permutations of `size` places, ``[orders, size]``."""
     return np.array(list(itertools.permutations(range(size))))
 
 
 def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
-    """Return rank correlations along the last axis; NaN where all values are the same.
+    """Return rank correlations along the last axis; NaN where all values are equal.
 
     Args:
         kind: one of `RANK_CORRELATIONS`; Kendall's is tau-b.
-        x: values, ties among them or not.
-        y: of a shape that goes with that of `x`.
+        x: values, with or without ties.
+        y: values, of a shape that broadcasts with `x`.
 
     Raises:
         UnknownNameError: for another kind.
@@ -252,7 +251,7 @@ def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
 
 
 def _scores_of_ranks(kind: str, values: Floats) -> Floats:
-    """Return what a rank correlation is the cosine of: centred ranks, or the order of each pair."""
+    """Return centred ranks, or pairwise orders; the rank correlation is their cosine."""
     if kind == "kendall":
         first, second = np.triu_indices(np.shape(values)[-1], 1)
         return np.asarray(np.sign(values[..., first] - values[..., second]))
@@ -276,5 +275,5 @@ def _is_flat(values: Floats) -> bool:
 
 
 def _centred(values: Floats) -> Floats:
-    """Return values minus their mean: zeros if they differ by rounding alone."""
+    """Return values minus their mean; zeros if they differ only by rounding."""
     return np.zeros_like(values) if _is_flat(values) else np.asarray(values - values.mean())

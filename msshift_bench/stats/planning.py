@@ -1,26 +1,27 @@
-r"""What a test set, and a plan of queries and seeds, can show.
+r"""Planning: the smallest losses that a test set, or a number of seeds, can show.
 
-Before anything is trained: the difference of two scores with the standard deviation s that
-correlate at r varies over queries with the standard deviation s \* sqrt(2 (1 - r)). A two-sided
-test of its mean over n queries, at the level a and with the power b, finds a mean of
+Before training: if two scores have the standard deviation s and the correlation r, their difference
+has the standard deviation s \* sqrt(2 (1 - r)) over queries. A two-sided test of its mean over n
+queries, at the level a and with the power b, finds a mean of
 
     (z[1 - a/2] + z[b]) * s * sqrt(2 (1 - r)) / sqrt(n)
 
 (Cohen, Statistical Power Analysis, 1988, chapter 2, with the normal distribution in place of t; for
-retrieval see Webber, Moffat and Zobel, CIKM 2008). In units of Avg In, that is a Rel Loss. Only the
-choice of queries counts there: what other seeds add is known once models are trained.
+retrieval see Webber, Moffat and Zobel, CIKM 2008). In units of Avg In, that is a Rel Loss. This
+counts the choice of queries only: the variance of seeds is not known before training.
 
-Once systems are trained: the test of a Rel Loss is that of `stats.estimates`: it is significant
-where the estimate lies further from 0 than a half width h, and h depends on the variance that the
-seeds at hand happen to show, down to the floor of fixed models. With v_q and v_s for what queries
-and seeds add to the variance under the plan, an estimate of a true loss d is normal around d with
-the variance v_q + v_s, independent of the estimated v_s. That is v_s times a chi-squared variable
-over its degrees of freedom. The chance to find d is therefore the mean, over quantiles of that
+After training: a Rel Loss is significant, by the test of `stats.estimates`, if the estimate is
+further from 0 than a half width h. h depends on the estimated variance of seeds, and is at least
+the half width with fixed models. Let v_q and v_s be the parts of queries and seeds in the variance
+under the plan. The estimate of a true loss d is normal around d with the variance v_q + v_s,
+independent of the estimated v_s. The estimated v_s is v_s times a chi-squared variable over its
+degrees of freedom. The probability to find d is therefore the mean, over quantiles of that
 variable, of
 
     Phi((d - h) / sqrt(v_q + v_s)) + Phi((-d - h) / sqrt(v_q + v_s)).
 
-`detectable_loss` solves it for d. It counts seeds, and assumes nothing of how scores vary.
+`detectable_loss` solves it for d. It counts seeds, and makes no assumption on the distribution of
+scores.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ASSUMED_CORRELATION = 0.8
 """The correlation over queries of Out with the in-domain models' scores."""
 
 POWER = 0.8
-"""The chance that a test finds the loss that is there."""
+"""The probability that a test finds a true loss."""
 
 PUBLISHED_LOSS = 0.083
 """The median of the 40 Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023)."""
@@ -55,17 +56,17 @@ _MOST_SEEDS = 1000
 
 
 def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
-    """Return how many more seeds would make an interval half as wide.
+    """Return the number of additional seeds that would halve an interval.
 
-    It assumes that the variance from seeds falls as 1 / seeds, and that from queries stays.
+    It assumes that the variance from seeds falls as 1 / seeds, and the variance from queries stays.
 
     Args:
         known: the error of an estimate of several seeds.
         confidence: the interval's confidence level.
 
     Returns:
-        The smallest such number; `None` if there is none up to 1,000 seeds, because the queries
-        alone make more than half of the width, or if there is a single seed.
+        The smallest such number; `None` if 1,000 seeds are too few, because queries alone make more
+        than half of the width, or for a single seed.
     """
     if known.seeds < 2:
         return None
@@ -88,32 +89,30 @@ def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:
 
 
 def detectable_loss(known: Uncertainty, *, planned_seeds: int | None = None) -> float | None:
-    """Return the smallest Rel Loss that a two-sided test at 5% finds with the chance `POWER`.
+    """Return the smallest Rel Loss that a two-sided test at 5% finds with probability `POWER`.
 
-    What seeds add, noise included, is taken to fall as 1 / seeds.
+    It assumes that the variance from seeds, noise included, falls as 1 / seeds.
 
     Args:
-        known: the error of a Rel Loss that was measured.
-        planned_seeds: how many seeds the plan has, at least 2; by default as many as were
-            measured. It takes an error that counts several seeds.
+        known: the error of a measured Rel Loss.
+        planned_seeds: the number of seeds of the plan, at least 2; by default the measured number.
+            It needs an error that counts several seeds.
 
     Returns:
-        A fraction of Avg In; `None` if not even the loss of everything (1) would be found. If
-        the error is that of a single seed, other seeds are not counted.
+        A fraction of Avg In; `None` if not even a loss of 1 would be found. With the error of a
+        single seed, other seeds are not counted.
 
     Raises:
-        UsageError: if the plan has fewer than two seeds, or seeds whose variance is not known.
+        UsageError: if the plan has fewer than two seeds, or the variance of seeds is not known.
     """
     if planned_seeds is not None:
         if known.seeds < 2:
             raise UsageError(
-                "a single seed does not say what other seeds add; train with at least two seeds to "
-                "plan how many are enough"
+                "a single seed gives no variance of seeds; train with at least two seeds to plan "
+                "their number"
             )
         if planned_seeds < 2:
-            raise UsageError(
-                f"a plan that counts seeds has at least 2 of them, not {planned_seeds}"
-            )
+            raise UsageError(f"the number of planned seeds must be at least 2, got {planned_seeds}")
         known = _with_seeds(known, planned_seeds)
     deviation = math.hypot(known.queries.scale, known.trained.scale)
     if not deviation:
@@ -154,9 +153,9 @@ def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Float
 def detectable_rel_loss(
     queries: int, *, deviation: float = ASSUMED_DEVIATION, correlation: float = ASSUMED_CORRELATION
 ) -> float | None:
-    """Return the smallest Rel Loss that a test on so many queries is likely to find.
+    """Return the smallest Rel Loss that a test on `queries` queries is likely to find.
 
-    The test is two-sided at 5%, and finds the loss with the chance `POWER`.
+    The test is two-sided at 5%, and finds the loss with probability `POWER`.
 
     Args:
         queries: the number of test queries of a group, at least 0.
@@ -164,8 +163,7 @@ def detectable_rel_loss(
         correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
 
     Returns:
-        A fraction of Avg In, above 0 and at most 1; `None` if not even the loss of everything (1)
-        would be found.
+        A fraction of Avg In, above 0 and at most 1; `None` if not even a loss of 1 would be found.
 
     Raises:
         UsageError: if a number is out of range.
@@ -177,28 +175,28 @@ def detectable_rel_loss(
         0.056
     """
     if queries < 0:
-        raise UsageError(f"the number of test queries is at least 0, not {queries}")
+        raise UsageError(f"the number of test queries must be at least 0, got {queries}")
     width = _width(deviation, correlation)
     return width / math.sqrt(queries) if queries and width**2 <= queries else None
 
 
 def queries_to_detect(rel_loss: float) -> int:
-    """Return how many test queries it takes to find a Rel Loss, by the assumptions above.
+    """Return the number of test queries needed to find a Rel Loss; see `detectable_rel_loss`.
 
     Raises:
         UsageError: if it is not above 0 and at most 1.
     """
     if not 0 < rel_loss <= 1:
-        raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
+        raise UsageError(f"a Rel Loss to find must be above 0 and at most 1, got {rel_loss}")
     return math.ceil((_width(ASSUMED_DEVIATION, ASSUMED_CORRELATION) / rel_loss) ** 2)
 
 
 def _width(deviation: float, correlation: float) -> float:
-    """Return the mean difference that a single query would show, in units of Avg In."""
+    """Return the difference detectable with a single query, in units of Avg In."""
     if not deviation > 0:
-        raise UsageError(f"the standard deviation is above 0, not {deviation}")
+        raise UsageError(f"the standard deviation must be above 0, got {deviation}")
     if not -1 <= correlation < 1:
-        raise UsageError(f"the correlation is from -1 to below 1, not {correlation}")
+        raise UsageError(f"the correlation must be from -1 to below 1, got {correlation}")
     normal = NormalDist()
     quantiles = normal.inv_cdf(1 - SIGNIFICANT / 2) + normal.inv_cdf(POWER)
     return quantiles * deviation * math.sqrt(2 * (1 - correlation))

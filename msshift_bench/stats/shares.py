@@ -1,16 +1,15 @@
-"""Shares of items that come in clusters, and how far annotators agree on items beyond chance.
+"""Shares of items in clusters, and agreement of annotators beyond chance.
 
-The items of one cluster, such as the candidates of one query, are not independent, so that every
-interval counts other clusters.
+The items of one cluster, such as the candidates of one query, are not independent: intervals count
+the choice of clusters.
 
-Sources: of a share, Korn and Graubard (1998), "Confidence intervals for proportions with small
-expected number of positive counts estimated from survey data", Survey Methodology 24: the exact
-interval of Clopper and Pearson (1934), with the number of items that independent ones would need
-for the same variance. Of agreement, Cohen (1960), "A coefficient of agreement for nominal scales";
-its interval has the jackknife's standard error, Efron and Tibshirani (1993), "An introduction to
-the bootstrap", chapter 11, on the scale of the inverse hyperbolic tangent, Lin (1989), "A
-concordance correlation coefficient to evaluate reproducibility", section 3: no end lies beyond -1
-or 1.
+Sources for a share: Korn and Graubard (1998), "Confidence intervals for proportions with small
+expected number of positive counts estimated from survey data", Survey Methodology 24. It is the
+exact interval of Clopper and Pearson (1934), with the number of independent items that gives the
+same variance. Sources for agreement: Cohen (1960), "A coefficient of agreement for nominal scales".
+Its interval has the jackknife's standard error (Efron and Tibshirani 1993, "An introduction to the
+bootstrap", chapter 11), on the scale of the inverse hyperbolic tangent (Lin 1989, "A concordance
+correlation coefficient to evaluate reproducibility", section 3): both ends are between -1 and 1.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import NOTHING, Part, half_width
 
 Interval = tuple[float, float]
-"""The ends of a confidence interval, both of which belong to it."""
+"""The ends of a confidence interval, both included."""
 
 _CONFIDENCE = 0.95
 
@@ -35,16 +34,15 @@ _CONFIDENCE = 0.95
 def clustered_share(hits: Floats, items: Floats) -> tuple[float, Interval | None] | None:
     """Return the share of items that are hits, with its 95% interval over the clusters.
 
-    Items of one cluster, such as the candidates of one query, are not independent. Where all items
-    are hits, or none, their variance says nothing of that, and each cluster counts as one item.
+    If all items are hits, or none, the variance between clusters is 0, and each cluster counts as
+    one item.
 
     Args:
-        hits: how many items of each cluster are hits, shape (clusters,).
-        items: how many items each cluster has, likewise; a cluster without any does not count.
+        hits: the number of hits in each cluster, shape (clusters,).
+        items: the number of items in each cluster, shape (clusters,); empty clusters do not count.
 
     Returns:
-        The share, from 0 to 1, and its interval, `None` below 2 clusters; `None` if there is no
-        item.
+        The share, from 0 to 1, and its interval, `None` below 2 clusters. `None` without items.
 
     Raises:
         UsageError: if the shapes differ.
@@ -85,11 +83,11 @@ class Agreement:
     """The agreement of several annotators.
 
     Attributes:
-        kappa: the mean over the pairs of annotators of Cohen's kappa, at most 1; `None` if a pair
-            gave one and the same label to every item, so that chance cannot be told.
+        kappa: the mean of Cohen's kappa over pairs of annotators, at most 1; `None` if a pair gave
+            the same label to every item.
         interval: its interval over the clusters, inside [-1, 1]; `None` below 2 clusters, or if
             leaving one out leaves kappa undefined.
-        items: how many items all annotators labelled.
+        items: the number of items labelled by all annotators.
     """
 
     kappa: float | None
@@ -102,9 +100,8 @@ def annotator_agreement(
 ) -> Agreement:
     """Return the mean Cohen's kappa of all pairs of annotators, with its 95% interval.
 
-    The interval rests on a jackknife which leaves one cluster out at a time, with the t
-    distribution: items of one cluster, such as the candidates of one query, are not independent.
-    It is symmetric on the scale of the inverse hyperbolic tangent, and so never reaches beyond 1.
+    The interval is from a jackknife over clusters, with the t distribution. It is symmetric on the
+    scale of the inverse hyperbolic tangent, and so never exceeds 1.
 
     Args:
         labels: one sequence per annotator, at least two, with the label of every item.
@@ -151,7 +148,7 @@ def _jackknife(mean: float, left_out: Floats) -> Interval | None:
         return None
     count = len(left_out)
     error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
+    if abs(mean) >= 1:  # No cluster differs, and atanh(1) is infinite.
         return mean, mean
     reach = half_width(_CONFIDENCE, Part(error, count - 1), NOTHING) / (1 - mean**2)
     return math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach)

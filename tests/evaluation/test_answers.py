@@ -148,7 +148,7 @@ SENTENCES: Sequence[tuple[Sequence[Figure], str]] = [
             *groups("rel_loss", 0.1, 0.2),
             row("rel_loss", 0.1, -0.05, 0.25, against="b", p=0.2),
         ],
-        f"a: Rel Loss 40.0% {UNSEEN}; told apart from no other",
+        f"a: Rel Loss 40.0% {UNSEEN}; no significant difference from others",
     ),
 ]
 
