@@ -290,9 +290,7 @@ def note_of(figures: Iterable[Figure]) -> str:
     parts = [f"p: {', '.join(families)}"] if families else []
     parts += [f"{STAR}: {meaning}"] if STAR in marks else []
     if DAGGER in marks:
-        parts.append(
-            f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of exactly these models, not of others"
-        )
+        parts.append(f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of exactly these models, not of others")
     wide = [(row, *row.interval) for row in figures if row.counts and row.interval]
     if any((row.p or 0.0) > SIGNIFICANT and not low <= 0 <= high for row, low, high in wide):
         parts.append(

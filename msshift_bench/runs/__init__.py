@@ -1,7 +1,7 @@
 """Run files, qrels, and the folders of run sets: what retrieval writes and evaluation reads.
 
-`judge_run` checks a run and keeps what measures need, `read_run` returns it as a mapping,
-`write_run` writes one, and `find_run_sets` knows the layout of run sets. It may use `plumbing`,
+`judge_run` checks a run and keeps the lines that measures need. `read_run` returns a run as a
+mapping, `write_run` writes one, and `find_run_sets` finds run sets. It may use `plumbing`,
 `shifts`, `records`, `arrays` and `errors`.
 """
 

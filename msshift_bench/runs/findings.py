@@ -1,4 +1,4 @@
-"""The codes for what can be wrong with a run, which never change, and a log of findings."""
+"""Codes of findings about runs, which never change, and a log of findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "id-decimal": "read ids as strings: a table of numbers turned 7 into 7.0",
     }
 )
-"""Code of what is counted and shown, and stops nothing -> how to put it right, in one sentence."""
+"""Code of a warning -> its fix, in one sentence."""
 
 _SHAPES = {row.name: f"{row.name} ({row.shape})" for row in RUN_FORMATS.values()}
 _COLUMNS = ", ".join(shape for shape in _SHAPES.values() if "(query_id " in shape)
@@ -69,17 +69,16 @@ CODES: Mapping[str, str] = MappingProxyType(
         **WARNINGS,
     }
 )
-"""Every code of a finding about a run -> how to put it right; those of `WARNINGS` are no errors.
-Codes are stable: none is ever reworded or reused."""
+"""Code of an error or a warning about a run -> its fix. Codes are never renamed or reused."""
 
 
 class RunFindings:
-    """Collects findings while a run is read: counts all, and keeps the first few of each code.
+    """Log of findings while a run is read: counts all, and keeps the first few of each code.
 
     Args:
-        sources: the run's files as the user named them, in reading order.
+        sources: the names of the run's files, in reading order.
         strict: treat every warning as an error.
-        escalated: codes that are errors here although they are warnings elsewhere.
+        escalated: codes of warnings that are errors for this run.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class RunFindings:
         self._first: dict[str, list[tuple[int, str]]] = {}
 
     def counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
-        """How many findings of one severity there were, kept or not, by code."""
+        """Code -> number of findings of one severity, kept or not."""
         counts = sorted(self.counts.items())
         return {code: count for code, count in counts if self.severity(code) == severity}
 
@@ -106,9 +105,9 @@ class RunFindings:
 
         Args:
             code: one of `CODES`.
-            place: where, as `lines.place_of` encodes it.
-            message: one sentence: what was found and what was expected.
-            once: do nothing if the file has a finding of this code.
+            place: the place, encoded by `lines.place_of`.
+            message: one sentence with the value and the expected value.
+            once: whether to skip the finding if the file already has one of this code.
         """
         files = {known >> LINE_BITS for known, _ in self._first.get(code, ()) if once}
         if place >> LINE_BITS in files:
@@ -118,12 +117,12 @@ class RunFindings:
     def add_many(
         self, code: str, places: Sequence[int] | NDArray[np.int64], messages: Sequence[str]
     ) -> None:
-        """Count findings of one kind, and keep those that are among the first of their code.
+        """Count findings of one code, and keep those among the first.
 
         Args:
             code: one of `CODES`.
             places: their places, ascending.
-            messages: those of the first `MAX_FINDINGS` of them.
+            messages: the messages of the first `MAX_FINDINGS` findings.
         """
         if not len(places):
             return
@@ -154,7 +153,7 @@ class RunFindings:
         )
 
     def stop_if_errors(self) -> None:
-        """Raise all findings so far, if one of them is an error.
+        """Raise `RunError` with all findings so far, if one is an error.
 
         Raises:
             RunError: with at most `MAX_FINDINGS` errors of each code, in reading order.

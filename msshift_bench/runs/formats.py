@@ -1,4 +1,4 @@
-"""The one table of run formats: how the content of each is recognised, and how it is read.
+"""The table of run formats: how to recognise and read the content of each.
 
 A new format is one function, which yields the `Lines` of a `FileRun`, and one row of `RUN_FORMATS`.
 """
@@ -30,7 +30,7 @@ from msshift_bench.runs.sources import PARQUET, FileRun, RunFormat, read_parquet
 MOST_THREADS = 4
 
 _FIRST_BYTES = 1 << 17
-"""Bytes of a file's first block that are looked at first: a few thousand lines."""
+"""Bytes of a file's first block that are tried first: a few thousand lines."""
 
 
 def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
@@ -49,7 +49,7 @@ def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
     place, contradicts = file.place(1), file.format.contradicts if len(file.formats) > 1 else None
 
     def parse(text: bytes) -> Lines | bytes:
-        """Return a text's lines, numbered from 0, or the text, to be read line by line."""
+        """Return a text's lines, numbered from 0, or the text if it must be read line by line."""
         return parse_fast(text, names) or text
 
     for parsed in map_in_threads(parse, text_blocks(file.stream), MOST_THREADS):
@@ -72,7 +72,7 @@ def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def _first_fields(head: bytes) -> list[bytes]:
-    """Return the fields of the first line that is not blank; none for JSON, and for no text."""
+    """Return the fields of the first line that is not blank; empty for JSON and for binary data."""
     text = head.lstrip()
     first = text[: text.find(b"\n") + 1] or text
     is_text = len(first) <= MAX_LINE_BYTES and not head.startswith(PARQUET)
@@ -80,14 +80,14 @@ def _first_fields(head: bytes) -> list[bytes]:
 
 
 class QueryNumbers(NamedTuple):
-    """The numbers of some queries, in the order of the lines of each.
+    """Values of the number column of some queries, in the order of their lines.
 
     Attributes:
-        starts: the place that each query begins in, ``[queries]``.
+        starts: index of the first value of each query, ``[queries]``.
         several: whether a query has several lines, ``[queries]``.
-        steady: whether its numbers rise by 1 each time, ``[queries]``.
-        first: whether they begin with 0 or 1, ``[queries]``.
-        falls: whether they fall, but not by 1 each time, ``[queries]``.
+        steady: whether its numbers rise by 1 per line, ``[queries]``.
+        first: whether its numbers begin with 0 or 1, ``[queries]``.
+        falls: whether its numbers fall, but not by 1 per line, ``[queries]``.
     """
 
     starts: Ints
@@ -111,9 +111,9 @@ class QueryNumbers(NamedTuple):
 
 
 def _lines_by_query(head: bytes, width: int) -> tuple[list[list[bytes]], Ints]:
-    """Return the fields of lines with a number in the third, and the place of each query's first.
+    """Return the fields of lines with a number in the third field, and each query's first index.
 
-    There are none unless the first line has as many fields as `width`.
+    Empty unless the first line has `width` fields.
     """
     lines = map(bytes.split, head.split(b"\n") if len(_first_fields(head)) == width else ())
     rows = [
@@ -133,7 +133,7 @@ def _first_lines(head: bytes) -> bytes:
 
 def _third_column(head: bytes) -> str:
     """Return ``"rank"`` or ``"score"`` for three columns, or ``"either"``; "" for others."""
-    for part in (_first_lines(head), head):  # all lines only where the first leave it open
+    for part in (_first_lines(head), head):  # reads all lines only if the first ones are ambiguous
         rows, starts = _lines_by_query(part, 3)
         if not rows:
             return ""
@@ -152,7 +152,7 @@ def _third_column(head: bytes) -> str:
 def _is_colbert(head: bytes) -> bool:
     """Whether the third of four columns is 1, 2, 3, ..., and the fourth falls, in every query.
 
-    The second column varies, as it does not in qrels; and a fourth that never falls may be the
+    The second column must vary, unlike in qrels. A fourth column that never falls may be the
     iteration of qrels with another order of columns.
     """
     rows, starts = _lines_by_query(_first_lines(head), 4)
@@ -173,7 +173,7 @@ _KINDS = {
     "jsonl": re.compile(rb"\s*\{" + _KEY + rb"[^\s{\[]"),
     "json": re.compile(b""),
 }
-"""Format -> the beginning of its content, if that is JSON; the first that matches counts."""
+"""Format -> pattern of the beginning of its JSON; the first match counts."""
 
 
 def _json_kind(head: bytes) -> str:

@@ -16,13 +16,13 @@ from msshift_bench.runs.lines import Findings, Lines, place_of
 from msshift_bench.runs.sources import FileRun, NamedRun, Record, lines_of_records
 
 MTEB_META = "mteb_model_meta"
-"""The key of MTEB's predictions that has the model's name and revision in place of rankings."""
+"""The key of MTEB's predictions with the model's name and revision."""
 
 _OF_QUERY, _OF_RESULT = ("query_id", "results"), ("corpus_id", "score")
 """The keys of a line of JSON lines, and of each of its results."""
 
 _MAX_RECORD_BYTES = 64 << 20
-"""Bytes of JSON lines that are read as one line: about a million documents of one query."""
+"""Largest size of a line of JSON, in bytes: about a million documents of one query."""
 
 
 class _Object(tuple[tuple[str, Any], ...]):
@@ -50,7 +50,7 @@ def read_mteb(file: FileRun, findings: Findings) -> Iterator[Lines]:
 def named_runs(file: FileRun, findings: Findings) -> list[NamedRun]:
     """Return the runs in MTEB's predictions, each named ``<subset>/<split>``.
 
-    Facts are the model's name, which is the run tag, and its revision.
+    Facts are the model's name, which is also the run tag, and its revision.
     """
     place, runs = file.place(0), []
     for value in _load(file, findings):
@@ -139,11 +139,11 @@ def _members(
 
     Args:
         value: the value.
-        where: the place of the value, in words.
-        place: the place of the value.
-        findings: where findings go.
-        needs: keys without which the object is not read.
-        repeats: whether to yield repeated keys, too, instead of adding a finding for each.
+        where: the place of the value, for messages.
+        place: the encoded place of the value.
+        findings: the log of findings.
+        needs: required keys of the object.
+        repeats: whether to yield repeated keys instead of adding a finding for each.
     """
     if not isinstance(value, _Object) or not {key for key, _ in value}.issuperset(needs):
         expected = f"an object{' with ' * bool(needs)}{' and '.join(needs)}"

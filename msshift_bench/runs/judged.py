@@ -1,7 +1,7 @@
-"""Relevance judgements, and the part of a run that measures need.
+"""Judgements as columns, and judged runs.
 
-Of the judgements of a test set, `Judgements` makes the columns that runs are judged by. A
-`JudgedRun` holds the places of relevant documents under a tie policy.
+`Judgements` are the columns of a test set's relevant documents. A `JudgedRun` has the places of
+relevant documents under a tie policy.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from msshift_bench.runs.sources import is_table, table_rows
 
 
 class QueryDocuments(NamedTuple):
-    """Some documents of each query of a test set, the relevant or the excluded ones, as columns.
+    """The relevant, or the excluded, documents of each query of a test set, as columns.
 
     Attributes:
         query: the position of the query, shape ``[documents]``.
         doc: the document's id in UTF-8.
         hash: hashes of the ids, shape ``[documents]``.
         gain: the document's relevance, at least 1, or 0 if excluded, shape ``[documents]``.
-        starts: where the documents of each query begin, shape ``[queries]``.
-        counts: how many each query has, shape ``[queries]``.
+        starts: index of each query's first document, shape ``[queries]``.
+        counts: number of each query's documents, shape ``[queries]``.
     """
 
     query: Ints
@@ -61,16 +61,16 @@ _COLUMNS = (("query_id", "qid"), ("doc_id", "docno"), ("relevance", "label"))
 class Judgements:
     """A test set: the queries that count, and the documents relevant to them.
 
-    A document is relevant where its relevance is at least 1; its gain is its relevance.
+    A document is relevant if its relevance is at least 1; its gain is its relevance.
 
     Args:
         judged: query id -> doc id -> relevance; it is not copied. All of these queries count: they
             are the denominator of every mean.
         relevant_only: whether the judgements lack documents judged not relevant, as in a built data
-            set; measures that read them are then refused.
-        elsewhere: ids of queries that a run may hold as well, although they do not count here:
-            those of the shift's other test sets.
-        excluded: query id -> doc ids that a run may hold and that are removed from it.
+            set; measures that need such documents then raise an error.
+        elsewhere: query ids of the shift's other test sets: a run may contain them, but they do not
+            count.
+        excluded: query id -> doc ids that are removed from runs.
 
     Attributes:
         query_ids: the ids of the queries, in the order of every per-query array.
@@ -110,7 +110,7 @@ class Judgements:
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
                 32 bits, or a document is judged twice for one query.
-            UsageError: if they are something else, or a mapping or a table of another form.
+            UsageError: if they have another type, or a mapping or a table has another form.
         """
         if isinstance(qrels, Mapping):
             for query, docs in qrels.items():
@@ -179,9 +179,9 @@ class Judgements:
 
 
 def _columns_of(gains: Iterable[Mapping[str, int]]) -> QueryDocuments:
-    """Return the columns of each query's documents, doc id -> gain.
+    """Return the columns of queries' documents, each a mapping doc id -> gain.
 
-    Runs are judged in bytes, because that is how `trec_eval` compares ids.
+    Ids are compared as bytes, as in `trec_eval`.
     """
     by_query = [[(doc.encode(), gain) for doc, gain in of_query.items()] for of_query in gains]
     counts = np.array([len(docs) for docs in by_query], np.int64)
@@ -192,11 +192,11 @@ def _columns_of(gains: Iterable[Mapping[str, int]]) -> QueryDocuments:
 
 
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
-    """Read a qrels file: TREC's four columns, or three (query_id, doc_id, relevance).
+    """Return the judgements in a qrels file of four columns (TREC) or three.
 
-    Fields are separated by tabs or spaces; a header line, such as BEIR's, is skipped; the file may
-    be compressed with gzip, bzip2, xz or zstd, and it may be a pipe. A line that repeats a
-    judgement is left out, and a logged warning counts such lines.
+    Three columns are query_id, doc_id and relevance. Fields are separated by tabs or spaces, and a
+    header line, as in BEIR, is skipped. The file may be compressed with gzip, bzip2, xz or zstd,
+    and may be a pipe. Repeated judgements are left out, and a logged warning counts them.
 
     Args:
         path: the file.
@@ -205,7 +205,7 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
         The judgements in the order of the file, each once.
 
     Raises:
-        NotFoundError: if there is no such file.
+        NotFoundError: if the file does not exist.
         UsageError: if the path is a folder.
         CollectionError: with every malformed line; the message shows three of each kind.
 
@@ -230,15 +230,14 @@ TIE_POLICIES: Mapping[str, str] = MappingProxyType(
         "expected": "by score; the exact mean over all orders of equal scores",
     }
 )
-"""The ways to order documents of equal score. Scores are compared as 32-bit floats, as
-`trec_eval` does, and ids by their UTF-8 bytes."""
+"""Orders of documents; scores compare as 32-bit floats, as in `trec_eval`, ids as UTF-8 bytes."""
 
 
 def check_tie_policy(name: str) -> str:
     """Return `name` if it is one of `TIE_POLICIES`.
 
     Raises:
-        UnknownNameError: if it is not.
+        UnknownNameError: for another name.
     """
     return check_name("tie policy", name, TIE_POLICIES)
 
@@ -262,18 +261,18 @@ class Hits(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """The places that hits may take, in the order of their queries and of their places.
+    """The possible places of hits, in the order of queries and places.
 
-    A hit takes one of the places ``above + 1 ... above + size``, each equally likely. Under every
-    policy but ``expected`` the size is 1: the place is known.
+    The place of a hit is one of ``above + 1 ... above + size``, each equally likely. Except under
+    the policy ``expected``, the size is 1.
 
     Attributes:
         query: position of the query in the test set.
         gain: the document's relevance, at least 1.
-        above: number of documents that surely stand above it.
-        size: number of places it may take.
-        peers: number of hits, itself included, that share these places.
-        before: number of hits of the query that surely stand above it.
+        above: number of documents above it in every order.
+        size: number of its possible places.
+        peers: number of hits with these possible places, itself included.
+        before: number of the query's hits above it in every order.
     """
 
     query: Ints
@@ -285,7 +284,7 @@ class Placement(NamedTuple):
 
 
 FIRST_PLACES = 10
-"""Places of each ranking that `RankingDigests` hold."""
+"""Number of first places of each ranking in `RankingDigests`."""
 
 DIGESTS = np.dtype(
     [
@@ -296,18 +295,15 @@ DIGESTS = np.dtype(
         ("levels", "u1", FIRST_PLACES),
     ]
 )
-"""Columns of `RankingDigests`: digest of the ranking, number of documents, number of documents that
-have the score of the one before, hashes of the first documents, and number of higher scores above
-each of them."""
+"""Columns of `RankingDigests.queries`; ``levels`` are numbers of different higher scores."""
 
 
 class RankingDigests(NamedTuple):
-    """Digests of a run's rankings, which find runs that differ only by ties.
+    """Digests of a run's rankings, to find runs that differ only by ties.
 
     Attributes:
-        totals: of all queries, modulo 2**64: number of documents, number of documents that have the
-            score of the one before, digest of the queries with their sets of documents, and digest
-            of the queries with their rankings; shape ``[4]``.
+        totals: sums over all queries, modulo 2**64, shape ``[4]``: number of documents, number of
+            documents tied with the one before, digest of sets of documents, digest of rankings.
         queries: a row of `DIGESTS` for each query of the test set.
     """
 
@@ -315,9 +311,9 @@ class RankingDigests(NamedTuple):
     queries: NDArray[Any]
 
     def equal_but_for_ties(self, other: RankingDigests) -> bool:
-        """Whether runs of the same passages order no two differently, and few are tied.
+        """Return whether two runs of the same passages differ only by ties, with few ties.
 
-        The order is known in the first places, and of complete rankings without ties.
+        The order is compared in the first places, and for complete rankings without ties.
         """
         tied = 2 * max(self.totals[1], other.totals[1])
         if self.totals[2] != other.totals[2] or tied >= self.totals[0]:
@@ -335,10 +331,11 @@ class RankingDigests(NamedTuple):
 
 
 def _levels_of(same: NDArray[np.bool_], levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the least levels that documents may have in a run, ``[queries, documents]``.
+    """Return the smallest possible levels of documents in a run, ``[queries, documents]``.
 
     Args:
-        same: whether a document is one of the run's first ones, ``[queries, documents, places]``.
+        same: whether a document equals the run's document at a place, ``[queries, documents,
+            places]``.
         levels: the levels of the run's first documents, ``[queries, places]``.
     """
     return np.where(same.any(2), np.take_along_axis(levels, same.argmax(2), 1), levels[:, -1:])
@@ -349,12 +346,12 @@ class RunReport:
     """Facts about a run that was read, for reports.
 
     Attributes:
-        name: the run's file or files as the user named them.
-        digest: SHA-256 of the bytes as stored (what ``sha256sum`` prints), several files one
-            after the other; ``""`` for a run that came from memory.
+        name: the name of the run's file or files.
+        digest: SHA-256 of the bytes as stored (as ``sha256sum`` prints), several files one after
+            the other; ``""`` for a run in memory.
         tag: the run tag of the first line; ``""`` where the format has none.
-        ranking: digest of its queries, each with its document ids in the order of their scores:
-            another tag, file or scale of scores leaves it as it is.
+        ranking: digest of its queries with their document ids by score; it does not depend on tag,
+            file or scale of scores.
         lines: lines read, without blank lines at the end and excluded documents.
         queries: queries in the run.
         extra_queries: queries in the run that do not count in the test set.
@@ -375,21 +372,21 @@ class RunReport:
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """A run, reduced to what measures need of it.
+    """A run reduced to the parts that measures need.
 
     Attributes:
         judgements: the test set it was judged by.
         tie_policy: one of `TIE_POLICIES`; ``best`` or ``worst`` after `with_ties`.
         hits: the relevant documents it retrieved.
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
-        report: what was read.
+        report: its report.
         digests: digests of its rankings.
         depth: number of documents of each ranking that are kept.
         kept: lines of the test set's queries, best first, down to `depth` and the ties there.
-        unknown_queries: the UTF-8 ids of the first queries read that are not in the test set.
+        unknown_queries: the UTF-8 ids of the first queries outside the test set.
         sample: the UTF-8 ids of the first documents read, if no relevant one was retrieved.
-        emptied: positions of the queries of which the run holds excluded documents only.
-        own_first: number of queries with the document of their own id first, which is not relevant.
+        emptied: positions of the queries with only excluded documents in the run.
+        own_first: number of queries with the document of their own id at rank 1, not relevant.
     """
 
     judgements: Judgements
@@ -407,14 +404,14 @@ class JudgedRun:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Mask of the test set's queries that the run lacks, shape ``[queries]``."""
+        """Mask of the test set's queries that are missing from the run, shape ``[queries]``."""
         missing = np.equal(self.retrieved, 0)
         missing[list(self.emptied)] = False
         return missing
 
     @cached_property
     def placement(self) -> Placement:
-        """The places that the hits take, or may take, under the tie policy."""
+        """The possible places of the hits under the tie policy."""
         query, gain, rank, above, size = self.hits
         if self.tie_policy != "expected":
             above, size = rank - 1, np.ones_like(rank)
@@ -425,10 +422,10 @@ class JudgedRun:
         return Placement(query, gain, above, size, peers, start - query_start)
 
     def with_ties(self, order: Literal["best", "worst"]) -> JudgedRun:
-        """The same run with every tie broken for, or against, the relevant documents.
+        """Return the run with every tie broken for, or against, the relevant documents.
 
-        In a tie the most relevant documents come first, or last; no order of the ties gives any
-        native measure a better, or a worse, mean. Under the policy ``rank`` there are no ties.
+        In a tie the most relevant documents are first, or last: no other order gives a native
+        measure a better, or worse, mean. Under the policy ``rank`` there are no ties.
         """
         if self.tie_policy == "rank":
             return self
@@ -445,19 +442,19 @@ class JudgedRun:
     def rankings(
         self, depth: int = MAX_RANK, *, tied_only: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Return the rankings, for measures that need more of the run than the hits.
+        """Yield the rankings, for measures that need more than the hits.
 
         Args:
             depth: number of documents of each ranking, at most those kept.
-            tied_only: only queries with a tie that touches a relevant document: all that
-                `with_ties` may have changed.
+            tied_only: whether to yield only queries with a tie at a relevant document, which
+                `with_ties` may change.
 
         Yields:
-            Each query of the test set that the run holds, and its documents' ids in the order of
-            the tie policy.
+            Each query of the test set in the run, and its document ids in the order of the tie
+            policy.
 
         Raises:
-            UsageError: if the policy gives no order, or fewer documents were kept.
+            UsageError: if the policy fixes no order, or fewer documents were kept.
         """
         if self.tie_policy == "expected":
             raise UsageError("under the tie policy 'expected' only native measures can be computed")

@@ -1,4 +1,4 @@
-"""Judging whole queries of a run: what is odd about them, and the places of relevant documents."""
+"""Judging complete queries of a run: findings, and the places of relevant documents."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from msshift_bench.runs.lines import (
 )
 
 _MOST_EXTRA = 10_000
-"""Most ids of queries outside the test set to keep, for a message that says whose they are."""
+"""Largest number of ids of queries outside the test set to keep, for messages."""
 
 _MOST_SAMPLED = 1_000_000
-"""Number of documents of a run without a relevant one, from which on no more ids are kept."""
+"""Largest number of document ids to keep while no relevant document is retrieved."""
 
 
 class QueriesInterleavedError(Exception):
-    """A query came back after another one; the reader starts again with the lines grouped."""
+    """The lines of a query are interleaved; the reader starts again with grouped lines."""
 
 
 QueryLines = tuple[Lines, Ints]
-"""Lines of whole queries, and the row that each query begins in."""
+"""Lines of complete queries, and the first row of each query."""
 
 
 def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Cut lines again, so that no query is in two neighbouring parts."""
-    held: list[Lines] = []  # from the first line of a query on
+    """Yield the lines in parts, without a query in two neighbouring parts."""
+    held: list[Lines] = []  # the lines of the last query so far
     for part in parts:
         if not len(part.scores):
             continue
@@ -73,7 +73,7 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
 
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Put the lines of each query together, in the order in which the queries came."""
+    """Return the lines grouped by query, in the order of first lines."""
     filled = [part for part in parts if len(part.scores)]
     if filled:
         lines = Lines.joined(filled)
@@ -84,22 +84,22 @@ def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
 
 
 Oddity = tuple[str, Ints, list[str]]
-"""Findings of one code: it, their places, ascending, and messages of the first `MAX_FINDINGS`."""
+"""Code of findings, their places in ascending order, messages of the first `MAX_FINDINGS`."""
 
 
 class JudgedQueries(NamedTuple):
-    """Whole queries, judged.
+    """Complete queries after judging.
 
     Attributes:
         queries: their ids in UTF-8.
-        positions: their positions in the test set; -1 for those that are not in it.
+        positions: their positions in the test set; -1 if not in it.
         hits: rows of `Hits`, shape ``[hits, 5]``.
-        odd: what is odd about them.
+        odd: findings about them.
         docs: the ids of their documents in UTF-8.
         digests: digests of their rankings, with rows for the queries of the test set.
         kept: lines to keep, best first; `None` if none are kept.
-        emptied: ids of further queries, of which the run holds excluded documents only.
-        own_first: number of queries with the document of their own id first, which is not relevant.
+        emptied: ids of further queries, with only excluded documents in the run.
+        own_first: number of queries with the document of their own id at rank 1, not relevant.
     """
 
     queries: list[bytes]
@@ -114,17 +114,17 @@ class JudgedQueries(NamedTuple):
 
 
 class _Queries:
-    """The lines of whole queries, each query in one piece.
+    """The lines of complete queries, each query in one piece.
 
     Attributes:
         lines: the lines in reading order.
-        starts: the row that each query begins in, shape ``[queries]``.
-        counts: how many lines each has.
+        starts: the first row of each query, shape ``[queries]``.
+        counts: the number of lines of each query.
         begins: whether a line is the first of its query, shape ``[lines]``.
-        owner: the query that each line belongs to, shape ``[lines]``.
-        rises: whether a line has a higher score than the one before it in its query's ranking.
+        owner: the query of each line, shape ``[lines]``.
+        rises: whether a line has a higher score than the line before, in the same query.
         id_column: the queries' ids.
-        ids: the same as a list.
+        ids: the queries' ids as a list.
     """
 
     def __init__(self, lines: Lines, starts: Ints) -> None:
@@ -140,17 +140,17 @@ class _Queries:
         self.ids: list[bytes] = self.id_column.to_pylist()
 
     def first_of_each(self, rows: Ints) -> Ints:
-        """The first row, among some in ascending order, of each query that has one."""
+        """Return each query's first row among some rows in ascending order."""
         return rows if not len(rows) else rows[np.unique(self.owner[rows], return_index=True)[1]]
 
     def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
-        """Describe odd rows.
+        """Return findings about some rows.
 
         Args:
             code: a key of `findings.CODES`.
             rows: the rows, in any order.
-            text: a message with braces: first for the query's id, then for a value of each column.
-            columns: a value for each of the rows.
+            text: a message with braces for the query's id and for a value of each column.
+            columns: values of the rows.
         """
         if not len(rows):  # almost always
             return code, rows, []
@@ -163,12 +163,12 @@ class _Queries:
 
 
 class RunJudge:
-    """Judges the queries of a run and keeps what measures need.
+    """Judges the queries of a run, and keeps the lines that measures need.
 
     Args:
         judgements: the test set; `None` checks the run without one.
         tie_policy: one of `TIE_POLICIES`.
-        findings: where findings go.
+        findings: the log of findings.
         depth: number of documents of each ranking to keep.
     """
 
@@ -197,7 +197,7 @@ class RunJudge:
         ]
 
     def judge(self, query_lines: QueryLines) -> JudgedQueries:
-        """Judge the lines of whole queries; several threads may do so at once."""
+        """Return the judged lines of complete queries; may be called from several threads."""
         queries = _Queries(*query_lines)
         texts, positions = self._positions_of(queries)
         odd = [
@@ -229,7 +229,7 @@ class RunJudge:
             hits,
             odd,
             by_score.docs,
-            # With 32 bits, whose sums numpy makes many times faster.
+            # numpy sums 32-bit numbers many times faster.
             self._digests_of(
                 queries, by_score, known, keys.hashes, np.cumsum(is_new, dtype=np.int32)
             ),
@@ -245,9 +245,9 @@ class RunJudge:
         return texts, np.array([index.get(text, -1) for text in texts], np.int64)
 
     def _count_own_first(self, queries: _Queries, by_score: Lines, positions: Ints) -> int:
-        """Count the queries with the document of their own id first, which is not relevant.
+        """Count the queries with the document of their own id at rank 1, not relevant.
 
-        Where it is relevant, equal ids are how the data set numbers queries and their answers.
+        If it is relevant, the data set uses equal ids for queries and their passages.
         """
         first = take(by_score.docs, queries.starts)
         is_own = flags(call_function("equal", [first, queries.id_column])) & (positions >= 0)
@@ -267,7 +267,7 @@ class RunJudge:
         Args:
             queries: the queries.
             by_score: their lines, scores never rising within a query.
-            known: those that are in the test set.
+            known: the positions of queries in the test set.
             hashes: hashes of the lines' documents.
             levels: number of different scores from the first line on.
         """
@@ -305,7 +305,7 @@ class RunJudge:
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
     ) -> Iterator[Oddity]:
-        """Yield findings about queries without a judgement, and those not in the test set."""
+        """Yield findings about queries without a judgement, and queries outside the test set."""
         extra = np.flatnonzero(positions < 0)
         judged = self._judgements.judged
         unjudged = [place for place, query in enumerate(texts) if judged.get(query) == {}]
@@ -331,10 +331,10 @@ class RunJudge:
         """Find the places of relevant documents, as rows of `Hits`.
 
         Args:
-            lines: whole queries, scores never rising within one.
-            starts: the row that each query begins in.
+            lines: complete queries, scores never rising within one.
+            starts: the first row of each query.
             positions: the queries' positions in the test set.
-            keys: those of the lines' documents.
+            keys: the keys of the lines' documents.
             is_new: whether a line is the first of its score in its query, ``[lines]``.
         """
         relevant = self._judgements.relevant
@@ -357,10 +357,10 @@ class RunJudge:
         return np.stack((relevant.query[wanted], relevant.gain[wanted], rank, above, tied), axis=1)
 
     def add(self, judged: JudgedQueries) -> None:
-        """Add queries that were judged.
+        """Add judged queries.
 
         Raises:
-            QueriesInterleavedError: if one of them was added before.
+            QueriesInterleavedError: if a query was added before.
         """
         self.queries += len(judged.queries) + len(judged.emptied)
         self._seen.update(judged.queries, judged.emptied)
@@ -385,11 +385,11 @@ class RunJudge:
         self._extra += extra[: _MOST_EXTRA - len(self._extra)]
 
     def finish(self, tag: str, digest: str) -> JudgedRun:
-        """Return everything judged so far as columns, with what else is known of the run.
+        """Return the judged run, from all queries so far.
 
         Args:
             tag: the run tag.
-            digest: that of its files.
+            digest: the digest of its files.
         """
         columns = np.concatenate([np.empty((0, len(Hits._fields)), np.int64), *self._hits]).T
         report = RunReport(
@@ -420,15 +420,15 @@ class RunJudge:
 
 
 def _find(documents: QueryDocuments, positions: Ints, keys: SortedKeys) -> tuple[Ints, Ints, Ints]:
-    """Find the lines of some documents of a test set's queries.
+    """Return the lines with some documents of a test set's queries.
 
     Args:
         documents: the documents.
         positions: the positions of the queries in the test set; -1 for others.
-        keys: those of the lines' documents.
+        keys: the keys of the lines' documents.
 
     Returns:
-        Of each document that is found its line, its query, and its row in `documents`.
+        For each found document its line, its query, and its row in `documents`.
     """
     known = np.flatnonzero(positions >= 0)
     counts = documents.counts[positions[known]]
@@ -441,12 +441,12 @@ def _find(documents: QueryDocuments, positions: Ints, keys: SortedKeys) -> tuple
 
 
 def _without(lines: Lines, rows: Ints, owner: Ints) -> Lines:
-    """Return lines without some rows, the ranks behind them moved up.
+    """Return lines without some rows; later ranks are reduced.
 
     Args:
-        lines: lines of whole queries.
+        lines: lines of complete queries.
         rows: the rows to leave out.
-        owner: the query that each line belongs to, ascending, ``[lines]``.
+        owner: the query of each line, ascending, ``[lines]``.
     """
     if lines.ranks is not None:
         ranks = lines.ranks.copy()
@@ -458,11 +458,11 @@ def _without(lines: Lines, rows: Ints, owner: Ints) -> Lines:
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:
-    """Yield each document that stands in a ranking again.
+    """Yield findings about documents repeated in a ranking.
 
     Args:
         queries: the queries.
-        suspects: those that may have such a document.
+        suspects: the queries that may have such a document.
     """
     repeats: dict[int, str] = {}
     for query in suspects:
@@ -476,13 +476,13 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
     yield queries.odd(
         "duplicate-document",
         np.array(list(repeats), np.int64),
-        "document {1} stands twice in the ranking of {0}",
+        "document {1} is twice in the ranking of {0}",
         list(repeats.values()),
     )
 
 
 def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
-    """Yield the first document of each query whose id shows a sign of `ODD_IDS`."""
+    """Yield findings about each query's first document id that matches a pattern of `ODD_IDS`."""
     for code, odd in odd_rows(queries.lines.docs, codes).items():
         rows = queries.first_of_each(odd)
         docs = [quoted(queries.lines.docs[row].as_py()) for row in rows.tolist()]
@@ -490,7 +490,7 @@ def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
 
 
 def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
-    """Yield each way in which the ranks of a query are odd, once for a query, at its first line."""
+    """Yield findings about the ranks of queries, each once for a query, at its first line."""
     ranks, begins, owner = queries.lines.ranks, queries.begins, queries.owner
     if ranks is None:
         return
@@ -498,8 +498,7 @@ def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
     odd_lines = ((steps != 1) & ~begins) | queries.rises
     if not (odd_lines.any() or np.any(ranks[queries.starts] != 1)):
         return
-    # Rows in the order of their ranks, a query after the other. What is computed for the rows in
-    # that order has names that say so.
+    # Rows of each query in the order of their ranks.
     by_rank = np.lexsort((ranks, owner))
     in_order = ranks[by_rank]
     start = queries.starts[owner]
@@ -510,7 +509,9 @@ def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
     is_new = begins.copy()
     is_new[1:] |= in_order[1:] != in_order[:-1]
     repeated = queries.first_of_each(np.sort(by_rank[~is_new]))
-    yield queries.odd("rank-repeated", repeated, "query {}: rank {} stands twice", ranks[repeated])
+    yield queries.odd(
+        "rank-repeated", repeated, "query {}: rank {} is there twice", ranks[repeated]
+    )
 
     expected = np.arange(len(owner)) - start + np.minimum(lowest, 1)
     gaps = queries.first_of_each(
@@ -523,8 +524,8 @@ def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
     text = "query {}: rank {} comes after rank {}"
     yield queries.odd("rank-order", falls, text, ranks[falls], ranks[falls - 1])
 
-    # Scores as whole numbers that order as they do, and lie lower for every later query, so that
-    # one running minimum serves all queries.
+    # Scores as whole numbers in the same order, lower for every later query, so that one running
+    # minimum is enough for all queries.
     _, levels = np.unique(queries.lines.scores, return_inverse=True)
     levels = levels[by_rank] - owner * (len(ranks) + 1)
     better = np.maximum.accumulate(np.where(is_new, np.arange(len(owner)), 0)) - 1

@@ -1,8 +1,8 @@
-"""The lines of a run as columns, ids by their hashes, and reading lines from text.
+"""Lines of a run as columns, hashes of ids, and reading of lines from text.
 
-`parse_fast` reads regular text, as almost every run is, with Arrow's parser of CSV. What it
-declines goes to `parse_each`, which reads line by line, and says what is wrong where; on what both
-can read, they agree.
+`parse_fast` reads regular text, as almost every run is, with Arrow's parser of CSV. For other text
+it returns `None`, and `parse_each` reads line by line, with a finding for each malformed line. Both
+return equal lines for regular text.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
     "id-decimal": (re.compile(rb"[0-9]+\.0"), "an integer turned into a decimal number"),
 }
-"""Code -> a sign that ids have passed through a table of numbers: a pattern, and words for the
-message."""
+"""Code -> pattern of ids that a table of numbers has changed, and its description."""
 
 Offsets = NDArray[np.int32]
 
 _WORD = 8
 _HASHED = 256
-"""Bytes of an id that its hash takes: ids that begin alike are compared, as all of one hash are."""
+"""Bytes of an id that are hashed; ids of equal hash are compared."""
 
 _FEW_LINES = 64
-"""With fewer lines per query one large sort takes less time than a call for each query."""
+"""With fewer lines per query, one large sort is faster than a call for each query."""
 
 _MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], dtype=np.uint64)
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
@@ -46,7 +45,7 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.u
 
 
 def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
-    """Make a column of ids; `pa.array` first imports pandas, to see whether they are its own."""
+    """Return a column of ids, without the import of pandas by `pa.array`."""
     offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
@@ -60,13 +59,13 @@ def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
 
 
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Return a computed column of truth values; Arrow's `to_numpy` takes 0.2 s to import pandas."""
+    """Return a column of truth values, without the import of pandas by Arrow's `to_numpy`."""
     bits = np.frombuffer(column.buffers()[1] or b"", np.uint8)
     return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
 def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
-    """Return finding -> the rows of ids that show its sign, for some findings of `ODD_IDS`."""
+    """Return code -> the rows of ids that match its pattern, for some codes of `ODD_IDS`."""
     text, starts, lengths = _content(ids)
     content = np.frombuffer(text, np.uint8)
     odd: dict[str, Ints] = {}
@@ -83,7 +82,7 @@ def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, I
 def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
     text, starts, lengths = _content(ids)
-    # The eight bytes that begin at each byte of the text.
+    # The eight bytes from each byte of the text on.
     words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
     hashes = _scramble(words[starts] & _FIRST_BYTES.take(lengths, mode="clip"))
     for done in range(_WORD, _HASHED, _WORD):
@@ -106,15 +105,15 @@ def _content(ids: pa.BinaryArray) -> tuple[bytes, Offsets, Offsets]:
 class SortedKeys:
     """A block's documents by query and hash: one number each, sorted.
 
-    From its high bits to its low ones a number holds the query, as much of the document's hash as
-    fits, and the row. Sorting numbers is several times faster than sorting rows by hash. As the
-    hash is cut, two documents look the same now and then (twice among three million of one query),
-    so the ids themselves are compared wherever it matters.
+    From high to low bits, a number has the query, the part of the document's hash that fits, and
+    the row. Sorting numbers is several times faster than sorting rows by hash. As the hash is cut,
+    keys of different documents are sometimes equal (two among three million of one query), so ids
+    are compared as well.
 
     Args:
         ids: the documents' ids.
         starts: index of each query's first document, shape ``[queries]``.
-        owner: the query that each document belongs to, ascending, shape ``[documents]``.
+        owner: the query of each document, ascending, shape ``[documents]``.
 
     Attributes:
         hashes: the documents' hashes, shape ``[documents]``.
@@ -134,7 +133,7 @@ class SortedKeys:
                 self._keys[start:end].sort()
 
     def _cut(self, hashes: NDArray[np.uint64], queries: Ints) -> NDArray[np.uint64]:
-        """The numbers without their rows."""
+        """Return the keys without rows."""
         keys = hashes >> (self._query_bits + self._row_bits)
         keys <<= self._row_bits
         high = queries.astype(np.uint64)
@@ -143,14 +142,14 @@ class SortedKeys:
         return keys
 
     def with_repeats(self) -> list[int]:
-        """The queries that have two documents of one key: only they may hold one twice."""
+        """Return the queries with two documents of one key; others have no repeated document."""
         without_rows = self._keys >> self._row_bits
         alike = self._keys[1:][without_rows[1:] == without_rows[:-1]]
         queries = alike >> (np.uint64(64) - self._query_bits)
         return list(dict.fromkeys(queries.tolist()))  # np.unique first imports numpy.ma
 
     def find(self, docs: pa.BinaryArray, hashes: NDArray[np.uint64], queries: Ints) -> Ints:
-        """Return the row of each document of a query, found by its hash; -1 if there is none."""
+        """Return the row of each document of a query, by its hash; -1 if not found."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
         low_bits = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
@@ -166,7 +165,7 @@ class SortedKeys:
 
 
 def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Map words to words, one to one, so that the high bits depend on all bits."""
+    """Return a bijection of words whose high bits depend on all bits."""
     mixed: NDArray[np.uint64] = words * _MULTIPLIERS[0]
     mixed ^= mixed >> np.uint64(32)
     mixed *= _MULTIPLIERS[1]
@@ -180,7 +179,7 @@ def digests_of_rankings(
     places: NDArray[Any],
     first: NDArray[Any],
 ) -> list[NDArray[np.uint64]]:
-    """Return digests of each query with its ranking, and of each query with its set of documents.
+    """Return digests of each query's ranking, and of each query's set of documents.
 
     The digest of several queries is the sum of their digests modulo 2**64.
 
@@ -203,47 +202,47 @@ LINE_BITS = 40
 
 
 def place_of(file: int, line: int) -> int:
-    """Encode a line of the run's `file`-th file as one integer that sorts in reading order."""
+    """Return a line of the run's `file`-th file as an integer that sorts in reading order."""
     return file << LINE_BITS | line
 
 
 class Findings(Protocol):
-    """A log of findings, `findings.RunFindings`, as readers use it."""
+    """The interface of `findings.RunFindings` for readers."""
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Code -> number of its findings."""
 
     def add(self, code: str, place: int, message: str, *, once: bool = False) -> None:
-        """Add a finding; with `once` only if its file has none of this code."""
+        """Add a finding; with `once`, only if its file has none of this code."""
 
 
 _TYPES = {"query_id": pa.binary(), "doc_id": pa.binary(), "rank": pa.int32(), "score": pa.float64()}
 _BLOCK_BYTES = 4 << 20
 _SPACE = 0x20
 _SCANNED_BYTES = 1 << 17
-"""Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
+"""Bytes of text processed at once: allocating memory for a block takes longer than reading it."""
 
 _DECIMALS = re.compile(rb"(?<=[0-9])\.0+$")
-"""The end of a rank that is written as ``1.0``."""
+"""The end of a rank written as ``1.0``."""
 
 Numbers = tuple[Sequence[float], Sequence[object]]
 """Values of a column, and the fields that they were read from, for messages."""
 
 
 class NotTextError(Exception):
-    """The input is no text from here on; who raises it has added the finding."""
+    """The rest of the input is not text; the finding is already added."""
 
 
 class Lines(NamedTuple):
-    """Some lines of a run, wherever they come from, as columns.
+    """Some lines of a run as columns.
 
     Attributes:
         queries: UTF-8 ids.
         docs: UTF-8 ids.
-        scores: finite; minus the rank where a format has no scores.
-        ranks: at least 0; `None` where there are none.
-        places: where each line stands, as `place_of` encodes it.
+        scores: finite; minus the rank for formats without scores.
+        ranks: at least 0; `None` for formats without ranks.
+        places: the place of each line, encoded by `place_of`.
     """
 
     queries: pa.BinaryArray
@@ -253,7 +252,7 @@ class Lines(NamedTuple):
     places: Ints
 
     def starts(self) -> Ints:
-        """The row that each query begins in; a query that comes back begins anew."""
+        """The first row of each query; a query that is interleaved has several."""
         differs = flags(call_function("not_equal", [self.queries[1:], self.queries[:-1]]))
         return np.concatenate((np.zeros(1, np.int64), np.flatnonzero(differs) + 1))
 
@@ -265,7 +264,7 @@ class Lines(NamedTuple):
             yield self.queries[start].as_py().decode(), docs, self.scores[start:end].tolist()
 
     def cut(self, rows: slice) -> Lines:
-        """Some neighbouring lines."""
+        """Return neighbouring lines."""
         return Lines(
             self.queries[rows],
             self.docs[rows],
@@ -275,7 +274,7 @@ class Lines(NamedTuple):
         )
 
     def take(self, rows: Ints) -> Lines:
-        """Some lines in any order."""
+        """Return lines in any order."""
         return Lines(
             take(self.queries, rows),
             take(self.docs, rows),
@@ -286,7 +285,7 @@ class Lines(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
-        """All lines of one or more parts, in order; without ranks, if a part has none."""
+        """Return the lines of all parts, in order; without ranks if a part has none."""
         if len(parts) == 1:
             return parts[0]
         queries, docs, scores, ranks, places = zip(*parts, strict=True)
@@ -305,7 +304,7 @@ def _numbers(column: pa.Array, dtype: type) -> NDArray[Any]:
 
 
 def read_ahead(stream: BinaryIO) -> tuple[BinaryIO, bytes]:
-    """Return a stream of the same bytes, and its first block of complete lines, not yet read.
+    """Return a stream of the same bytes from its beginning, and its first complete lines.
 
     The block has no byte order mark.
     """
@@ -317,10 +316,10 @@ def read_ahead(stream: BinaryIO) -> tuple[BinaryIO, bytes]:
 
 
 def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Cut a text into blocks of whole lines.
+    """Yield a text in blocks of complete lines.
 
-    A byte order mark and blank lines at the end are left out; a missing last newline is added. A
-    block that ends within a line of more than a mebibyte is the last one.
+    A byte order mark and blank lines at the end are left out; a missing last newline is added.
+    After a line of more than a mebibyte, no block follows.
 
     Args:
         stream: the decompressed run, from its beginning.
@@ -347,9 +346,9 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_query(text: bytes, end: int) -> int:
-    """Return where the lines of the last query begin, if queries are not interleaved.
+    """Return the offset of the last query's lines, if queries are not interleaved.
 
-    A block that holds complete queries need not be joined with the next one.
+    A block of complete queries need not be joined with the next one.
     """
     last = text.rfind(b"\n", 0, end - 1) + 1
     field = text[last:end].replace(b"\t", b" ").partition(b" ")[0]
@@ -360,14 +359,13 @@ def _last_query(text: bytes, end: int) -> int:
 
 
 def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
-    """Parse lines whose fields are separated by single spaces, or single tabs; `None` for others.
+    """Return lines with fields separated by single spaces or tabs; `None` for other text.
 
     The places of the lines are their numbers from 0.
 
     Args:
         text: a block of `text_blocks`.
-        names: the fields of a line; of ``query_id``, ``doc_id``, ``rank`` and ``score`` one of
-            the last two may be absent.
+        names: the fields of a line: ``query_id``, ``doc_id``, and ``rank`` or ``score`` or both.
     """
     if b"\r" in text and b"\r" in (text := text.replace(b"\r\n", b"\n")):
         return None
@@ -393,8 +391,8 @@ def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
         ).combine_chunks()
     except (UnicodeDecodeError, pa.ArrowInvalid):
         return None
-    # If there are as many gaps as fields, and no two side by side, no field is empty and there is
-    # no other white space.
+    # With as many gaps as fields and no two adjacent, no field is empty, and there is no other
+    # white space.
     if table.num_rows * len(names) != gaps:
         return None
     columns = {name: table[name].chunk(0) for name in table.column_names}
@@ -410,7 +408,7 @@ def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
 
 
 def _count_gaps(text: bytes, dtype: type) -> int:
-    """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
+    """Return the number of white-space bytes; 0 if two are adjacent, or one is first."""
     text_bytes: NDArray[Any] = np.frombuffer(text, dtype)
     gaps, adjacent = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
     total, gaps[0] = 0, True
@@ -426,10 +424,10 @@ def _count_gaps(text: bytes, dtype: type) -> int:
 
 
 def _misleads_arrow(text: bytes) -> bool:
-    """Whether Arrow would read a text, and not as it must be read.
+    """Return whether Arrow would read a text wrongly without an error.
 
-    It reads ranks in hexadecimal and lines of any length, and drops a byte order mark at the
-    beginning of any block.
+    Arrow reads hexadecimal ranks and lines of any length, and drops a byte order mark at the start
+    of each block.
     """
     half = MAX_LINE_BYTES // 2
     return (
@@ -442,7 +440,7 @@ def _misleads_arrow(text: bytes) -> bool:
 
 
 def parse_each(text: bytes, place: int, names: Sequence[str], findings: Findings) -> Lines:
-    """Parse line by line, and leave out malformed lines, with a finding for each.
+    """Return the well-formed lines of a text, with a finding for each malformed line.
 
     ASCII white space separates fields, as C's ``isspace`` defines it.
 
@@ -450,7 +448,7 @@ def parse_each(text: bytes, place: int, names: Sequence[str], findings: Findings
         text: a block of `text_blocks`.
         place: the place of its first line.
         names: as in `parse_fast`.
-        findings: where findings go.
+        findings: the log of findings.
 
     Raises:
         NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
@@ -507,14 +505,14 @@ def sound_lines(
     ranks: Numbers | None,
     findings: Findings,
 ) -> Lines:
-    """Make lines of columns; leave out those with an unsound score or rank, a finding for each.
+    """Return lines from columns, with a finding for each line with an invalid score or rank.
 
     Args:
         places: the place of each line.
-        ids: those of queries and of documents.
-        scores: as 64-bit floats; NaN stands for what is no number.
-        ranks: -1 stands for what is no rank; `None` where there are none.
-        findings: where findings go.
+        ids: the ids of queries and of documents.
+        scores: 64-bit floats; NaN for values that are not numbers.
+        ranks: ranks; -1 for values that are not ranks; `None` without ranks.
+        findings: the log of findings.
     """
     with np.errstate(over="ignore"):
         narrow = np.array(scores[0], np.float32)

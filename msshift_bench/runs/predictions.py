@@ -1,12 +1,12 @@
 """MTEB's predictions as runs: a folder for each model, with a file for each test set.
 
 ``mteb.evaluate`` writes ``<task>_predictions.json`` for each task of `msshift_bench.mteb_tasks`.
-The folder has the model's name as MTEB writes it in paths: ``org__model`` for ``org/model``. A
-model that was trained without a group is named ``org/model@without-<group>``. It belongs to the
-system ``org/model``, which then has a run for each held-out group.
+The folder has the model's name as in MTEB's paths: ``org__model`` for ``org/model``. A model
+trained without a group is named ``org/model@without-<group>``. It is a model of the system
+``org/model``, which then has a run for each held-out group.
 
-MTEB adds the predictions of a second model to the file of the first one, and keeps the first name.
-So a folder holds one model, whose name is that of the folder.
+MTEB adds the predictions of a second model to the first model's file, and keeps the first name. So
+a folder must have one model, with the folder's name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _META = re.compile(
     rf'\s*\{{\s*"{MTEB_META}"\s*:\s*\{{\s*"model_name"\s*:\s*'
     r'("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
 )
-"""The first characters of a prediction file, up to the model's name."""
+"""Pattern of the beginning of a prediction file, up to the model's name."""
 
 _HEAD = 1 << 16
 """Bytes of a file that are read for the model's name."""
@@ -46,27 +46,27 @@ def prediction_files(folder: Path, shift: Shift) -> list[Path]:
 
 
 def _held_out(shift: Shift) -> tuple[str, ...]:
-    """Return the groups that models are trained without; sizes of training sets have none."""
+    """Return the held-out groups of a shift; none if groups are training sets."""
     return () if shift.by_size else tuple(shift.groups)
 
 
 def find_predictions(
     folder: Path, listed: Callable[[Path], list[Path]], known: Mapping[str, Shift]
 ) -> Iterator[tuple[Path, str, str | None, Path]]:
-    """Yield the predictions of the models in a folder, or of the model whose folder it is.
+    """Yield the predictions of the models in a folder, or of a single model's folder.
 
     Args:
         folder: the folder.
-        listed: returns the entries of a folder.
-        known: the shifts that predictions may be of, by name.
+        listed: function that returns the entries of a folder.
+        known: name -> shift, the possible shifts.
 
     Yields:
-        The system's folder, which need not exist; the shift; the group that the model was trained
-        without, or `None` for a model for all groups; the model's folder, resolved.
+        The system's folder, which may not exist; the shift; the held-out group, or `None` for a
+        model for all groups; the model's folder, resolved.
 
     Raises:
-        RunError: if a file has the name of another model than its folder, or a folder names a
-            group that no shift of its files has.
+        RunError: if the model's name in a file differs from its folder, or a folder's group is in
+            no shift of its files.
     """
     folders = [path for path in listed(folder) if path.is_dir() and os.access(path, os.R_OK)]
     for model in [folder, *folders]:
@@ -87,12 +87,12 @@ def find_predictions(
                 )
             )
         if findings:
-            raise RunError("predictions are not where they belong:", findings)
+            raise RunError("predictions are in the wrong place:", findings)
         yield from ((path.with_name(name), shift, held_out or None, path) for shift in used)
 
 
 def _check_name(file: Path, expected: str) -> Finding | None:
-    """Return a finding if the model's name in a file is not that of its folder."""
+    """Return a finding if the model's name in a file differs from its folder."""
     with open_stream(file) as stream:
         head = stream.read(_HEAD).decode(errors="replace")
     found = _META.match(head)

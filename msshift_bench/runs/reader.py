@@ -1,7 +1,7 @@
-"""Runs: read and check them, and judge them against a test set.
+"""Reading, checking and judging of runs.
 
-The reader streams a run and keeps only the places of its relevant documents, so that memory does
-not grow with the depth of the ranking. It compares scores as 32-bit floats, as `trec_eval` does.
+The reader streams a run and keeps only the places of relevant documents, so that memory does not
+grow with the depth of rankings. Scores are compared as 32-bit floats, as in `trec_eval`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RunSource:
 
     Attributes:
         name: the name in messages.
-        open: return a context manager of the parts; the argument is whether ranks are needed.
+        open: returns a context manager of the parts; its argument is whether ranks are needed.
         path: the run's file, next to which its sidecar is; `None` for other sources.
         facts: facts about the run that its file contains, such as MTEB's ``model_name``.
     """
@@ -65,7 +65,7 @@ class RunSource:
 
     @classmethod
     def of(cls, source: object, run_format: str = "auto") -> RunSource:
-        """Return the source of what `read_run` takes; a `RunSource` as it is.
+        """Return the source of a run as `read_run` takes it; a `RunSource` is returned unchanged.
 
         Raises:
             UnknownNameError: if the format is neither ``auto`` nor one of `RUN_FORMATS`.
@@ -118,7 +118,7 @@ def _open_named(run: NamedRun, file: InputFile, with_ranks: bool) -> Iterator[Op
 def predicted_run(folder: Path, shift: Shift) -> RunSource:
     """Return the run of a model's predictions for the test queries of all groups of a shift.
 
-    Of a query in several test sets, the ranking of the first one counts.
+    For a query in several test sets, the ranking in the first one counts.
     """
     paths = prediction_files(folder, shift)
     return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))
@@ -140,7 +140,7 @@ def _open_predictions(paths: Sequence[Path], with_ranks: bool) -> Iterator[Opene
 def _new_lines(
     file: FileRun, place_of_query: dict[bytes, int], number: int, findings: Findings
 ) -> Iterator[Lines]:
-    """Yield the lines of the queries that no earlier file has; a run may be read twice."""
+    """Yield the lines of queries that are in no earlier file; a run may be read twice."""
     for lines in file.lines(number, findings):
         queries = lines.queries.to_pylist()
         is_first = [place_of_query.setdefault(query, number) == number for query in queries]
@@ -148,10 +148,10 @@ def _new_lines(
 
 
 def run_sources(source: object, run_format: str = "auto") -> list[RunSource]:
-    """Return a source for each run of what `read_run` takes.
+    """Return a source for each run in a source as `read_run` takes it.
 
-    A file of several named runs, as MTEB writes, has a source for each, called
-    ``<file>:<subset>/<split>``; all else has one source. Such a file is read at once.
+    A file of several named runs, as from MTEB, has a source for each, called
+    ``<file>:<subset>/<split>``, and is read at once. Other sources have one run.
 
     Args:
         source: as in `read_run`.
@@ -169,7 +169,10 @@ def run_sources(source: object, run_format: str = "auto") -> list[RunSource]:
     path, runs, findings = complete.path, list[NamedRun](), RunFindings([complete.name])
     if isinstance(source, RunSource) or path is None or str(path) == "-" or not path.is_file():
         return [complete]
-    with open_run_files([path]) as (file,), suppress(DamagedInputError):  # which reading reports
+    with (
+        open_run_files([path]) as (file,),
+        suppress(DamagedInputError),
+    ):  # reported when the run is read
         runs = FileRun(file, _formats_of(run_format)).named_runs(findings)
     if not runs or findings.counts:
         return [complete]
@@ -192,9 +195,9 @@ class RunValidation:
     Attributes:
         errors: the first `MAX_FINDINGS` errors of each code, in reading order.
         warnings: the first `MAX_FINDINGS` warnings of each code, in reading order.
-        counts: how many findings there were in all, by code.
-        error_count: how many errors there were in all.
-        report: what was read.
+        counts: code -> number of all findings.
+        error_count: number of all errors.
+        report: the report of the run.
     """
 
     errors: tuple[Finding, ...]
@@ -215,10 +218,10 @@ def read_run(
     format: str = "auto",  # noqa: A002 - the name of the option on the command line too
     strict: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """Read a run into memory, and check it.
+    """Return a run in memory, after checking it.
 
-    `score_runs` and `write_run` take what this returns. To score a file, give them its path:
-    a run that is scored is read as a stream.
+    `score_runs` and `write_run` take the returned value. To score a file, give them its path: it is
+    then read as a stream.
 
     Args:
         source: a path, ``"-"`` for standard input, several paths that make one run, a mapping of
@@ -229,8 +232,8 @@ def read_run(
         strict: treat every warning as an error.
 
     Returns:
-        Query id -> doc id -> score as a 32-bit float, in the order in which they were read. Where
-        a run has no scores, a document's score is minus its rank.
+        Query id -> doc id -> score as a 32-bit float, in the order of the source. Without scores, a
+        document's score is minus its rank.
 
     Raises:
         RunError: with every error found; the message shows three of each kind.
@@ -263,10 +266,10 @@ def judge_run(
     strict: bool = False,
     depth: int = 0,
 ) -> JudgedRun:
-    """Read a run as a stream, check it, and judge it.
+    """Return a judged run, read as a stream and checked.
 
-    Queries may be interleaved and rankings may differ in depth. Three-column files have no scores:
-    a better rank counts as a higher score.
+    Queries may be interleaved, and rankings may differ in depth. In files without scores, a better
+    rank counts as a higher score.
 
     Args:
         source: as in `read_run`.
@@ -277,8 +280,7 @@ def judge_run(
         depth: the number of documents of each ranking to keep, for measures that need more than
             the relevant ones; see `Measure.depth`.
 
-    Returns:
-        What measures need of the run.
+    Returns: The parts of the run that measures need.
 
     Raises:
         RunError: with every error found; the message shows three of each kind.
@@ -311,7 +313,7 @@ def validate_run(
         strict: treat every warning as an error.
 
     Returns:
-        Errors and warnings, and what was read; `RunValidation.ok` says whether there is no error.
+        Errors, warnings and the report; `RunValidation.ok` is true without errors.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -374,7 +376,7 @@ def _judge_parts(
         tie_policy: one of `TIE_POLICIES`.
         strict: treat every warning as an error.
         depth: number of documents of each ranking to keep.
-        into: a list for the run's lines; `None` does not hold them in memory.
+        into: a list that the run's lines are appended to; `None` to discard them.
     """
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
@@ -394,7 +396,7 @@ def _judge_parts(
 def _lines_of(
     parts: Sequence[Source], findings: RunFindings, into: list[Lines] | None = None
 ) -> Iterator[Lines]:
-    """Yield the lines of a run's parts, and put them into a list, if there is one."""
+    """Yield the lines of a run's parts, and append them to a list, if given."""
     if into:
         into.clear()
     for number, part in enumerate(parts):

@@ -1,24 +1,22 @@
 """Run sets: a system's run files for every held-out group of a shift, as a folder.
 
-A path below a system's folder has a place in its run sets, if it is one of::
+Paths of runs below a system's folder::
 
     <shift>.run                           the one run of a system that was not trained per group
     <shift>/seed-<n>/all.run              the same, where there are several seeds
     <shift>/<held-out group>.run          the run of the model trained without the group
     <shift>/seed-<n>/<held-out group>.run the same, where there are several seeds
 
-Each is the ranking for the test queries of all groups of the shift. In place of ``.run`` a name may
-end in another ending of `RUN_FORMATS`, such as ``.json``, and each file may be compressed:
-``.run.gz``, ``.bz2``, ``.xz``, ``.zst``. Beside ``short.run`` may stand ``short.run.json``, which
-is always its sidecar, and ``short.model``, the folder of its model.
-``<system>/extra/<test set>/`` (``also`` in earlier versions) holds the system's runs for an extra
-test set, laid out in the same way. Names that begin with a dot are ignored: files that are being
-written, a baseline's unfinished work, leftovers of file managers.
+Each is the ranking for the test queries of all groups of the shift. Instead of ``.run``, a name may
+have another ending of `RUN_FORMATS`, such as ``.json``. Files may be compressed: ``.run.gz``,
+``.bz2``, ``.xz``, ``.zst``. ``short.run.json`` is the sidecar of ``short.run``, and ``short.model``
+is the folder of its model. ``<system>/extra/<test set>/`` (``also`` in earlier versions) has the
+system's runs for an extra test set, with the same layout. Names that begin with a dot are ignored,
+such as unfinished files.
 
-Any other file or folder in a run set is an error. So is a run in another folder of the system: in
-a misspelt folder it would be left out in silence. A file with the name of a shift or group counts
-as a run, unless its ending is the ending of a text, a table or a picture. In the place of a run, a
-table is an error, too.
+Any other file or folder in a run set is an error. A run in another folder of the system is an error
+too, as the folder's name may be misspelt. A file with the name of a shift or group counts as a run,
+unless its ending is of a text, a table or a picture. In the place of a run, a table is an error.
 """
 
 from __future__ import annotations
@@ -49,26 +47,26 @@ _PATH = re.compile(
     )""",
     re.VERBOSE,
 )
-"""A path below a system's folder that has a place, if its shift and its group are known."""
+"""Pattern of paths in run sets, below a system's folder."""
 
 _Kind = Literal["runs", "run", "sidecar", "model"]
 _KINDS: Mapping[str, _Kind] = {"": "runs", _SIDECAR_END: "sidecar", _MODEL_END: "model"}
-"""What a path is by its end; others are runs' ends. ``"runs"`` is a folder of a shift or seed."""
+"""End of a path -> its kind; other ends are of runs. ``"runs"`` is a folder of a shift or seed."""
 
 _DEEPEST = 3
-"""Names in the longest path of a run below a system's folder."""
+"""Number of names in the longest path of a run below a system's folder."""
 
 _OF_RUNS = {".run", ".trec", ".res"}
 """Suffixes of files that count as runs in any folder."""
 
 _NO_RUNS = {".csv", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".tex", ".toml"}
-"""Last suffixes of files that are no runs, whatever their names."""
+"""Last suffixes of files that are never runs."""
 
 _TEXTS = {".txt", ".json", ".jsonl"}
-"""Suffixes of files that may be runs, but in a folder of another name may be anything."""
+"""Suffixes of files that are runs only in folders of run sets."""
 
 _TABLES = {".csv"}
-"""Last suffixes of files that other tools write runs to, and that no command reads as runs."""
+"""Last suffixes of other tools' run files that no command reads."""
 
 _KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}
 _LAYOUT = (
@@ -79,17 +77,17 @@ _LAYOUT = (
 
 
 FOR_ALL = "all"
-"""The model of a system that is one ranking for all groups, such as BM25."""
+"""The model of a system with one ranking for all groups, such as BM25."""
 
 Model = tuple[str, int | None]
 """A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
 
 
 class Listing:
-    """Lists the entries of folders, each folder once, however it is named.
+    """Lists the entries of folders, and caches them by resolved path.
 
     Attributes:
-        shifts: the shifts that runs may be of, by name; see `shifts.known_shifts`.
+        shifts: name -> shift, the possible shifts of runs; see `shifts.known_shifts`.
     """
 
     def __init__(self, shifts: Mapping[str, Shift] = SHIFTS) -> None:
@@ -106,7 +104,7 @@ class Listing:
 
 
 def are_per_group(models: Iterable[Model]) -> bool:
-    """Return whether models were each trained without a group."""
+    """Return whether each model was trained without one group."""
     return all(group != FOR_ALL for group, _ in models)
 
 
@@ -115,13 +113,13 @@ class RunSet:
     """One system's runs for one shift.
 
     Attributes:
-        system: the system's name, that of its folder; see `names_apart` for folders of one name.
+        system: the system's name, from its folder; see `names_apart` for folders of equal names.
         shift: the shift.
         folder: the system's folder, resolved.
-        runs: model -> its run file, by seed, groups in the order of the shift; of MTEB's
-            predictions the model's folder.
-        seeds: the seeds, of which some may have no run; ``(None,)`` where there is only one, and
-            none of one model for all groups that has no seed.
+        runs: model -> its run file, by seed and by group in the order of the shift; for MTEB's
+            predictions, the model's folder.
+        seeds: the seeds, some of which may have no run; ``(None,)`` for runs without seed, and
+            empty for one model for all groups without seed.
     """
 
     system: str
@@ -140,12 +138,12 @@ class RunSet:
 
     @property
     def trained_per_group(self) -> bool:
-        """Whether its models were each trained without a group."""
+        """Whether each of its models was trained without one group."""
         return are_per_group(self.runs)
 
     @property
     def missing(self) -> tuple[tuple[int | None, str], ...]:
-        """``(seed, held-out group)`` of every run file that is not there."""
+        """``(seed, held-out group)`` of every missing run file."""
         groups = self.shift.groups if self.trained_per_group else [FOR_ALL]
         models = [(group, seed) for seed in self.seeds for group in groups]
         return tuple((seed, group) for group, seed in models if (group, seed) not in self.runs)
@@ -161,7 +159,7 @@ def run_path(
         system: the system's name.
         shift: the shift.
         held_out: the held-out group; `None` for a system that was not trained per group.
-        seed: the seed of a replicate; `None` where there is only one.
+        seed: the seed of a replicate; `None` without seeds.
     """
     if held_out is None and seed is None:
         return root / system / f"{shift.name}.run.gz"
@@ -170,19 +168,19 @@ def run_path(
 
 
 def seed_folder(seed: int | None) -> str:
-    """Return the name of the folder of a seed's runs; "" where there is only one seed."""
+    """Return the name of the folder of a seed's runs; "" for `None`."""
     return "" if seed is None else f"seed-{seed}"
 
 
 def extra_runs_path(system: Path, test_set: str) -> Path:
-    """Return the folder of a system's runs for an extra test set, laid out as a system's own.
+    """Return the folder of a system's runs for an extra test set.
 
     Args:
         system: the system's folder.
         test_set: the test set's name.
 
     Raises:
-        UsageError: if there are two, one of them in the folder that was written before.
+        UsageError: if both ``extra`` and ``also`` have a folder for the test set.
     """
     new, old = (system / name / test_set for name in _EXTRA_TESTS)
     if new.is_dir() and old.is_dir():
@@ -191,12 +189,12 @@ def extra_runs_path(system: Path, test_set: str) -> Path:
 
 
 def sidecar_path(run: Path) -> Path:
-    """Return the path of a run's sidecar, the JSON file that records what made it."""
+    """Return the path of a run's sidecar, the JSON file with its provenance."""
     return run.with_name(f"{_stem_of(run)}{_SIDECAR_END}")
 
 
 def model_path(run: Path) -> Path:
-    """Return the path of the folder that holds the model of a run, where it was kept."""
+    """Return the path of the folder of a run's model, which exists if the model was kept."""
     return run.with_name(f"{_stem_of(run)}{_MODEL_END}")
 
 
@@ -206,7 +204,7 @@ def _stem_of(run: Path) -> str:
 
 
 def system_of(run: Path) -> str:
-    """Return the name of the system's folder of a run that has a place in it; else ""."""
+    """Return the name of the system's folder of a run in a run set; else ""."""
     parts = run.absolute().parts
     for depth in range(1, min(_DEEPEST + 1, len(parts))):
         place = _place_of(Path(*parts[-depth:]))
@@ -222,19 +220,19 @@ def find_run_sets(
     """Find the run sets in folders.
 
     Args:
-        paths: one or several folders, each a system's own or one that holds several systems.
-        listing: lists folders; several calls that share one list each folder once. Runs of a
-            labelled shift are found by a listing with the shifts of its data set.
+        paths: one or several folders, each of one system or of several systems.
+        listing: lists folders; shared between calls, it lists each folder once. For labelled
+            shifts, it needs the shifts of their data set.
 
     Returns:
         The run sets, by shift in the order of the table; systems that were not trained per group
-        first, as in the paper's tables, then by name. A folder that is there twice counts once,
-        and systems of one name in several folders are told apart by these.
+        first, as in the paper's tables, then by name. A repeated folder counts once. Systems with
+        equal names get more parts of their paths.
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if there is no folder, one holds no run set, or two files claim one place in it.
-        RunError: if a folder holds a run in another place, or a run set holds an unexpected file.
+        UsageError: if there is no folder, or one has no run set, or two files for one run.
+        RunError: if a run is in the wrong place, or a run set has an unexpected file.
 
     Examples:
         >>> for run_set in find_run_sets("runs"):
@@ -289,14 +287,14 @@ def find_run_sets(
 
 
 def check_layout(run: Path, listing: Listing) -> None:
-    """Check that a run to be written has the layout of the run set that it belongs to.
+    """Check that a run to be written has the layout of its run set.
 
     Args:
         run: the run file.
         listing: the listing, the same for all runs of a plan.
 
     Raises:
-        UsageError: if the folder has a run of another layout, which `find_run_sets` would refuse.
+        UsageError: if the folder has a run of another layout, an error in `find_run_sets`.
     """
     for depth in range(1, _DEEPEST + 1):
         below, folder = Path(*run.parts[-depth:]), Path(*run.parts[:-depth])
@@ -314,10 +312,10 @@ def check_layout(run: Path, listing: Listing) -> None:
 
 
 def names_apart(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each of several systems' folders, all different.
+    """Return a unique name for each of several systems' folders.
 
-    A name is the last part of the folder's path, or as many of its last parts as it takes to tell
-    it from others that end alike: ``paper/bm25`` and ``mini/bm25``.
+    A name is the last part of the folder's path, with more parts if needed to be unique:
+    ``paper/bm25`` and ``mini/bm25``.
 
     Args:
         folders: different folders, resolved.
@@ -340,13 +338,13 @@ def names_apart(folders: Sequence[Path]) -> list[str]:
 
 
 class _Place(NamedTuple):
-    """What stands at a path below a system's folder.
+    """Shift, seed, group and kind of a path below a system's folder.
 
     Attributes:
         shift: the name of its shift.
-        seed: its seed; `None` where there is none.
-        group: its held-out group; `None` where there is none.
-        what: what it is.
+        seed: its seed, or `None`.
+        group: its held-out group, or `None`.
+        what: its kind.
     """
 
     shift: str
@@ -356,16 +354,16 @@ class _Place(NamedTuple):
 
     @property
     def form(self) -> tuple[bool, bool]:
-        """Its layout: whether it is of no seed, and whether it is one run for all groups."""
+        """Its layout: whether it has no seed, and whether it is one run for all groups."""
         return self.seed is None, self.what == "run" and self.group is None
 
     def is_at(self, path: Path) -> bool:
-        """Whether there is a folder, if it is one of runs or a model, or else a file."""
+        """Return whether the path is a folder, for runs and models, or else a file."""
         return path.is_dir() if self.what in ("runs", "model") else path.is_file()
 
 
 def _place_of(path: Path, shifts: Mapping[str, Shift] = SHIFTS) -> _Place | None:
-    """Return the place of a path, relative to a system's folder; `None` if it has none."""
+    """Return the place of a path relative to a system's folder; `None` for other paths."""
     match = _PATH.fullmatch(path.as_posix())
     shift = shifts.get(match["shift"]) if match else None
     if match is None or shift is None:
@@ -382,7 +380,7 @@ def _place_of(path: Path, shifts: Mapping[str, Shift] = SHIFTS) -> _Place | None
 
 
 def _is_system(folder: Path, listed: Listing) -> bool:
-    """Whether a folder, which is no seed's, holds a folder or a run named after a shift."""
+    """Return whether a folder, not of a seed, has a folder or a run named after a shift."""
     if not folder.is_dir() or re.fullmatch("seed-[0-9]+", folder.name):
         return False
     placed = ((entry, _place_of(Path(entry.name), listed.shifts)) for entry in listed(folder))
@@ -394,7 +392,7 @@ def _is_system(folder: Path, listed: Listing) -> bool:
 
 def _systems_in(folder: Path, listed: Listing) -> list[Path]:
     """Return the systems' folders in a folder that is not a system's."""
-    # Nobody may read lost+found, where the folder is that of a disk.
+    # lost+found, at the root of a disk, is not readable.
     entries = [entry for entry in listed(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry, listed)]
     others = [entry for entry in entries if entry not in systems]
@@ -428,14 +426,14 @@ def _read_system(folder: Path, system: str, listed: Listing) -> list[RunSet]:
 def _run_set(
     system: str, shift: Shift, folder: Path, placed: Sequence[tuple[_Place, Path]]
 ) -> RunSet:
-    """Make a run set of a shift's runs, and of folders of seeds, which may hold none."""
+    """Return a run set from a shift's runs and folders of seeds, which may be empty."""
     runs: dict[Model, Path] = {}
     for place, path in placed:
         model = place.group or FOR_ALL, place.seed
         if place.what == "run" and runs.setdefault(model, path) is not path:
             raise UsageError(f"{runs[model]} and {path} are both there; keep one")
     of_all = (False, True) in {place.form for place, _ in placed}
-    # A folder of a seed may hold runs of either layout.
+    # A folder of a seed may have runs of either layout.
     forms = {place.form: path for place, path in placed if place.what == "run" or not of_all}
     if len(forms) > 1:
         first, second, *_ = forms.values()
@@ -451,9 +449,9 @@ def _run_set(
 
 
 def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path, _Place | None]]:
-    """Yield every path of a system's run sets with its place; `None` if it has no place.
+    """Yield every path of a system's run sets with its place; `None` for unexpected paths.
 
-    The system's folder itself may hold other files, such as a ``system.toml``.
+    The system's folder may have other files, such as a ``system.toml``.
     """
     for entry in listed(folder):
         place = _place_of(entry.relative_to(system), listed.shifts)
@@ -468,12 +466,12 @@ def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path
 
 
 def _runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Yield the files in a folder and below, or the file, whose names are names of runs.
+    """Yield the files named like runs, in a folder and below; `top` may be a file.
 
     Args:
         top: the folder or file.
-        listed: lists folders.
-        names: the names of folders that lead from `top` to the place to look at.
+        listed: function that lists folders.
+        names: the names of folders from `top` to the current folder.
     """
     path = top.joinpath(*names)
     if path.is_dir():
@@ -489,12 +487,12 @@ def _runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iter
 
 
 def _is_table_of_run(path: Path, shifts: Mapping[str, Shift]) -> bool:
-    """Whether a table is in the place of a run, by its path below a system's folder."""
+    """Return whether a table is in the place of a run, by its path below a system's folder."""
     return path.suffix in _TABLES and _place_of(path.with_suffix(".run"), shifts) is not None
 
 
 def _refuse_unexpected(folder: Path, paths: Iterable[Path]) -> None:
-    """Raise `RunError` if there are paths; each is a finding with the expected layout."""
+    """Raise `RunError` if there are paths, with a finding for each."""
     lost = "its link leads nowhere, or in a circle; put the file there"
     fix = f"expected {_LAYOUT}; move it elsewhere, or begin its name with a dot"
     findings = [

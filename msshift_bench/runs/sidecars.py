@@ -1,4 +1,4 @@
-"""Sidecars: the JSON file next to a run that records what made it, read once for all checks."""
+"""Sidecars: the JSON file next to a run with its provenance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HIGH_RECALL = 0.99
 
 
 def low_recall(recall: float) -> str:
-    """Return a warning about an approximate index that finds too little; "" if it finds enough."""
+    """Return a warning about an approximate index with low recall; "" for others."""
     if recall >= _HIGH_RECALL:
         return ""
     return (
@@ -28,37 +28,34 @@ def low_recall(recall: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The facts in the sidecar of a run, as far as it contains them.
+    """The known facts in the sidecar of a run.
 
     Attributes:
         run: the run file, or the name of a run in memory.
         path: the sidecar, which may not exist.
-        exists: whether there is a sidecar, or there are facts of a run in memory.
-        is_sound: false if it is no JSON object, or was changed; it then has no facts.
-        run_sha256: the digest of the run file that it was written beside; "" if it does not say.
-        data: the content digest of the data set; "" if it does not say.
-        passages: the digest of the passages that were searched; "" if it does not say.
-        shift: the name of the shift; "" if it does not say.
-        held_out: the group that the model was trained without; `None` if it was not trained per
-            group, "" if it does not say.
-        queries: the digest of an extra test set's queries; "" if it does not say.
-        absent_passages: how many passages that are relevant to such queries were not searched.
-        trained_on: how many of these queries the model trained on, as `evaluation` counts them.
-        training_queries: what a model for all groups trained on: ``everything`` or ``none``; "" if
-            it does not say.
-        weights: the digest of the model's weights; "" if it does not say.
-        parameters: what decides the model beside the data; `None` if it does not say.
-        tuned: the parameters that tuning chose; `None` if it does not say.
-        model_settings: the settings of a model that was trained elsewhere: name -> JSON value,
-            `None` if it does not say.
+        exists: whether a sidecar exists, or facts of a run in memory.
+        is_sound: false if it is not a JSON object or was changed; it then has no facts.
+        run_sha256: the digest of its run file; "" if unknown.
+        data: the content digest of the data set; "" if unknown.
+        passages: the digest of the passages that were searched; "" if unknown.
+        shift: the name of the shift; "" if unknown.
+        held_out: the held-out group; `None` for a model not trained per group, "" if unknown.
+        queries: the digest of an extra test set's queries; "" if unknown.
+        absent_passages: number of their relevant passages that were not searched.
+        trained_on: counts of these queries in the model's training set, see `evaluation`.
+        training_queries: training set of a model for all groups, ``everything`` or ``none``; "" if
+            unknown.
+        weights: the digest of the model's weights; "" if unknown.
+        parameters: the parameters that determine the model, with the data; `None` if unknown.
+        tuned: the parameters chosen by tuning; `None` if unknown.
+        model_settings: the settings of a model trained by other software: name -> JSON value,
+            `None` if unknown.
         hardware: the machine.
-        candidates: whose passages were reranked; "" if it does not say.
-        baseline: the name of the baseline; "" if it does not say.
-        start: what training started from: what is known of the encoder, or its name; "" if it does
-            not say.
-        recall: the share of exact search's passages that an approximate index found; 1 if it does
-            not say.
-        without_passages: the queries that were asked and for which nothing was retrieved.
+        candidates: the system whose passages were reranked; "" if unknown.
+        baseline: the name of the baseline; "" if unknown.
+        start: the encoder from which training started; "" if unknown.
+        recall: the share of exact search's passages found by an approximate index; 1 if unknown.
+        without_passages: the queries for which nothing was retrieved.
     """
 
     run: Path
@@ -87,7 +84,7 @@ class Sidecar:
 
     @classmethod
     def of(cls, run: Path) -> Sidecar:
-        """Read the sidecar of a run file, if there is one."""
+        """Return the sidecar of a run file, which may not exist."""
         path = sidecar_path(run)
         if not path.is_file():
             return cls(run, path)
@@ -99,7 +96,7 @@ class Sidecar:
 
     @classmethod
     def of_facts(cls, run: Path, facts: Mapping[str, Any], path: Path | None = None) -> Sidecar:
-        """Return the sidecar with these facts, the JSON values of a sidecar.
+        """Return the sidecar with these JSON values.
 
         Args:
             run: the run file, or the name of a run in memory.
@@ -108,7 +105,7 @@ class Sidecar:
         """
 
         def fact(*names: str) -> Any:
-            """Return the value of a name, of a name within that value, ...; or `None`."""
+            """Return the value at a path of names in the JSON values, or `None`."""
             value: Any = facts
             for name in names:
                 value = value.get(name) if isinstance(value, Mapping) else None
@@ -118,7 +115,7 @@ class Sidecar:
             return str(fact(*names) or "")
 
         hardware, recall = fact("hardware"), fact("index", "recall")
-        # A model of one held-out group is described apart from what decides all groups' runs.
+        # A model of one held-out group has facts of its own, next to the facts of all groups' runs.
         of_model = "model" if isinstance(fact("model"), Mapping) else "parameters"
         settings = fact(of_model, "model_settings")
         empty = fact("queries_without_passages")
@@ -154,7 +151,7 @@ class Sidecar:
         """The finding for a sidecar that is not sound."""
         return Finding(
             "sidecar-unreadable",
-            f"says what made {self.run.name}, and is no JSON object, or was changed",
+            f"this sidecar of {self.run.name} is not a JSON object, or was changed",
             str(self.path),
             fix="put the file back as it was written, or remove it",
         )

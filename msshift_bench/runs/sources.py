@@ -50,16 +50,16 @@ PARQUET = b"PAR1"
 """The first bytes of a Parquet file."""
 
 _COLUMNS = (("query_id", "qid", "q_id"), ("doc_id", "docno"), ("score",), ("rank",))
-"""The names of each column, here, in PyTerrier and in ranx; ranks may be lacking."""
+"""The names of each column, here, in PyTerrier and in ranx; ranks are optional."""
 
 NO_RANKS = "has no ranks: choose a tie policy that goes by score"
-"""The end of the message for a run without ranks where the tie policy needs them."""
+"""End of the message for a run without ranks, if the tie policy needs them."""
 
 _BATCH_ROWS = 100_000
 _PIECE_BYTES = 1 << 20
 
 Record = tuple[Any, ...]
-"""Query id, document id, score and perhaps rank: values as they were given."""
+"""Query id, document id, score and perhaps rank: values that are not checked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class InputFile:
     """One file of a run.
 
     Attributes:
-        name: the name by which the user gave it.
+        name: the name in messages.
         path: a path that can be read more than once.
         state: the file's state when it was first opened.
     """
@@ -79,13 +79,13 @@ class InputFile:
 
 @contextmanager
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
-    """Make every source readable more than once; ``"-"`` is standard input.
+    """Return files that can be read more than once; ``"-"`` is standard input.
 
-    Standard input and other pipes are copied to a temporary folder for as long as the context
-    lasts, because a run whose queries turn out to be interleaved is read twice.
+    Standard input and other pipes are copied to a temporary folder until the context ends, because
+    a run with interleaved queries is read twice.
 
     Raises:
-        NotFoundError: if there is no such file, or standard input is closed.
+        NotFoundError: if a file does not exist, or standard input is closed.
         UsageError: if a path is a folder.
     """
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
 def sha256_of_files(files: Sequence[InputFile]) -> str:
     """Return the SHA-256 of the files' bytes as they are stored, one file after the other.
 
-    For a single file this is what ``sha256sum`` prints.
+    For a single file it equals the output of ``sha256sum``.
     """
     digest = hashlib.sha256()
     for run_file in files:
@@ -128,7 +128,7 @@ def sha256_of_files(files: Sequence[InputFile]) -> str:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Add the path to errors of reading, as errors of opening have it."""
+    """Context that adds the path to errors of reading, as errors of opening have it."""
     try:
         yield
     except OSError as error:
@@ -146,11 +146,10 @@ class RunFormat:
         about: the tools that write it.
         endings: the endings of its files in run sets, without the ending of a compression.
         recognise: takes the first block of a file, decompressed. It returns true if the file has
-            this format, and `None` if it may have it, so that the user must name it.
+            this format, and `None` if ambiguous, so that the user must name it.
         read: yields the lines of a file.
-        contradicts: takes `formats.QueryNumbers`, and returns the mask of the queries whose
-            numbers have another meaning than in this format. It is for formats of text that were
-            recognised and not named.
+        contradicts: takes `formats.QueryNumbers`, and returns the mask of queries whose numbers do
+            not fit the format. It is used for text formats that were recognised, not named.
         split: returns the named runs of a file; `None` for formats of one run.
     """
 
@@ -170,15 +169,15 @@ class FileRun:
 
     Attributes:
         file: the file.
-        formats: name -> format that the file may have; one if the user named it.
-        first: the run's first file, whose format the others have, because ranks and scores do not
-            compare; `None` for the first one itself.
+        formats: name -> possible format; one if the user named it.
+        first: the run's first file, whose format all files must have, as ranks and scores do not
+            compare; `None` for the first file.
         needs_ranks: whether ranks are needed.
         format: the format; `None` until it is known.
-        tag: the run tag, once the file was read; "" if the format has none.
-        number: the place of the file among the run's.
-        stream: the content, decompressed, while it is read.
-        head: the first block of `stream`, which is still to be read from it.
+        tag: the run tag, known after reading; "" if the format has none.
+        number: the place of the file among the run's files.
+        stream: the decompressed content, while it is read.
+        head: the first block of `stream`, which `stream` still yields.
     """
 
     file: InputFile
@@ -193,7 +192,7 @@ class FileRun:
 
     @property
     def name(self) -> str:
-        """The name by which the user gave the file."""
+        """The name in messages."""
         return self.file.name
 
     def place(self, line: int) -> int:
@@ -201,7 +200,7 @@ class FileRun:
         return place_of(self.number, line)
 
     def content(self) -> bytearray:
-        """Read the complete content.
+        """Return the complete content.
 
         Raises:
             TooLargeError: if it has more than `MAX_UNPACKED` bytes.
@@ -217,8 +216,8 @@ class FileRun:
         """Yield the sound lines.
 
         Args:
-            number: the place of the file among the run's.
-            findings: where findings go.
+            number: the place of the file among the run's files.
+            findings: the log of findings.
 
         Raises:
             UsageError: if ranks are needed, and the file has none.
@@ -252,17 +251,17 @@ class FileRun:
                 return row
             possible += [row] * (is_format is None)
         if not possible:
-            return next(iter(self.formats.values()))  # whose reader reports what is wrong
+            return next(iter(self.formats.values()))  # its reader adds the finding
         shapes = " and of ".join(f"{row.name} ({row.shape})" for row in possible)
         names = " or ".join(row.name for row in possible)
-        message = f"the columns can be those of {shapes}: give --run-format {names}"
+        message = f"the format can be {shapes}: give --run-format {names}"
         findings.add("format-ambiguous", self.place(1), message)
         return None
 
     def named_runs(self, findings: Findings) -> list[NamedRun]:
-        """Return the runs of a file of several named runs; none for a file of another format.
+        """Return the named runs of a file; none for formats of one run.
 
-        Only files with an ending of such a format are opened, if the user did not name it.
+        If the user named no format, only files with an ending of such a format are opened.
         """
         is_named = len(self.formats) == 1
         for row in self.formats.values():
@@ -275,13 +274,13 @@ class FileRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRun:
-    """One of the runs of a file of several.
+    """One of several runs in a file.
 
     Attributes:
         name: its name.
         tag: the run tag.
         facts: facts about the run that the file contains.
-        lines: yields the sound lines, as `FileRun.lines`.
+        lines: yields the sound lines, see `FileRun.lines`.
     """
 
     name: str
@@ -293,11 +292,11 @@ class NamedRun:
 def read_parquet(file: FileRun, findings: Findings) -> Iterator[Lines]:
     """Yield the sound rows of a Parquet file, batch by batch.
 
-    It has columns query_id, doc_id, score and, optionally, rank; PyTerrier's names ``qid`` and
-    ``docno``, and ranx's ``q_id``, are understood, and other columns are left out. Ids are strings,
-    UTF-8 in bytes, or integers that stand for their decimal digits.
+    Columns are query_id, doc_id, score and, optionally, rank; PyTerrier's names ``qid`` and
+    ``docno``, and ranx's ``q_id``, are accepted. Other columns are ignored. Ids are strings, UTF-8
+    bytes, or integers, which are read as decimal digits.
     """
-    import pyarrow.parquet as pq  # takes a while, which other formats need not wait for
+    import pyarrow.parquet as pq  # a slow import that other formats do not need
 
     try:
         with file.file.path.open("rb") as stored:
@@ -325,7 +324,7 @@ def read_parquet(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def _choose_columns(present: Sequence[str], file: FileRun, findings: Findings) -> list[str]:
-    """Return the columns to read, in the order of `_COLUMNS`; none, if they cannot be read."""
+    """Return the columns to read, in the order of `_COLUMNS`; empty if they cannot be read."""
     *required, rank = (next((n for n in names if n in present), "") for names in _COLUMNS)
     names = [*required, *filter(None, [rank])]
     if all(present.count(name) == 1 for name in names):
@@ -337,7 +336,7 @@ def _choose_columns(present: Sequence[str], file: FileRun, findings: Findings) -
 
 
 def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
-    """Return columns of a Parquet file as lines; `None` if a value needs a closer look."""
+    """Return columns of a Parquet file as lines; `None` if values must be read one by one."""
     query, doc, score, *rank = columns
     numeric = pa.types.is_floating(score.type) or pa.types.is_integer(score.type)
     if not (
@@ -361,7 +360,7 @@ def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
 
 
 def _as_ids(column: pa.Array) -> pa.BinaryArray | None:
-    """Return strings or integers as UTF-8; `None` for other types, or if an id fits no line."""
+    """Return strings or integers as UTF-8; `None` for other types or invalid ids."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
@@ -379,16 +378,16 @@ class MemoryRun:
     Args:
         source: a mapping of mappings (query id -> doc id -> score), a table with columns
             (``query_id``, ``doc_id``, ``score``; ``qid`` and ``docno`` are understood), or an
-            iterable of records: tuples (query_id, doc_id, score[, rank]), mappings with these
-            keys, or objects with these attributes. Ids are strings, or integers that stand for
-            their decimal digits. An iterator is held in memory.
+            iterable of records: tuples (query_id, doc_id, score[, rank]), mappings with these keys,
+            or objects with these attributes. Ids are strings, or integers, which are read as
+            decimal digits. An iterator is kept in memory.
         with_ranks: whether to take ranks where the source has them.
 
     Attributes:
-        held: the source; a list of what an iterator yielded.
+        held: the source; for an iterator, a list of its values.
 
     Raises:
-        UsageError: if the source is none of these.
+        UsageError: for another type of source.
     """
 
     tag = ""
@@ -410,11 +409,11 @@ class MemoryRun:
             )
 
     def lines(self, file: int, findings: Findings) -> Iterator[Lines]:
-        """Yield the sound records, numbered from 1; those of a mapping have no number.
+        """Yield the sound records, numbered from 1; records of a mapping have no number.
 
         Raises:
-            UsageError: if the source lacks ranks although they are needed, or a column; or if it
-                holds something else than mappings or records.
+            UsageError: if the source lacks a column, or ranks that are needed, or has values that
+                are not mappings or records.
         """
         numbered = repeat(0) if isinstance(self.held, Mapping) else count(1)
         yield from lines_of_records(
@@ -464,7 +463,7 @@ def is_table(value: Any) -> bool:
 
 
 def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record]:
-    """Yield some columns of a data frame or an Arrow table, row by row.
+    """Yield the rows of some columns of a data frame or an Arrow table.
 
     Args:
         table: the table.
@@ -473,7 +472,7 @@ def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record
     Raises:
         UsageError: if the table lacks a column.
     """
-    # The columns of an Arrow table are values, those of data frames their names.
+    # `columns` of an Arrow table are values, of a data frame names.
     present = table.column_names if isinstance(table, pa.Table) else table.columns
     columns: list[Iterable[Any]] = []
     for names in wanted:
@@ -511,11 +510,11 @@ def _scored_documents(ranking: Any) -> Sequence[tuple[Any, Any]] | None:
 def lines_of_records(
     records: Iterable[Record], findings: Findings, *, with_ranks: bool = False
 ) -> Iterator[Lines]:
-    """Yield Python values as lines; unsound ones are left out, with a finding each.
+    """Yield records as lines, with a finding for each malformed one.
 
     Args:
-        records: place, as `lines.place_of` encodes it, query id, doc id, score, and perhaps rank.
-        findings: where findings go.
+        records: place, encoded by `lines.place_of`, query id, doc id, score, and perhaps rank.
+        findings: the log of findings.
         with_ranks: whether every record has a rank.
     """
     for batch in batches(records, _BATCH_ROWS):
@@ -541,7 +540,7 @@ def lines_of_records(
 
 
 def _identifier(value: Any) -> bytes:
-    """Return the UTF-8 bytes of an id; b"" if it is no text or integer that a line can hold."""
+    """Return the UTF-8 bytes of an id; b"" for an invalid id."""
     if type(value) is str and value.isascii() and len(value) <= MAX_LINE_BYTES:
         return value.encode()  # almost always
     if not isinstance(value, bool) and isinstance(value, numbers.Integral):

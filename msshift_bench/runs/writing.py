@@ -1,4 +1,4 @@
-"""Rankings in memory as columns of checked, sorted lines: written to a file, or judged at once."""
+"""Rankings in memory as checked, sorted lines, written to a file or judged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ from msshift_bench.runs.runsets import system_of
 from msshift_bench.runs.sources import is_table
 
 BLOCK = 50_000
-"""Least lines to hold together; a block holds whole queries."""
+"""Smallest number of lines of a block of complete queries."""
 
 LEVEL = 1
-"""The level of gzip: nine times faster than level 9, and 11% larger. The bytes of faster libraries
-depend on the processor (ISA-L) or on their release (zlib-ng)."""
+"""Level of gzip: nine times faster than level 9, 11% larger; bytes are equal on all machines."""
 
 _OTHERS = {".bz2", ".csv", ".json", ".jsonl", ".lz4", ".parquet", ".pkl", ".xz", ".zip", ".zst"}
-"""Endings of names in which a reader expects another format."""
+"""Endings of names of other formats."""
 
 _TEXT = pa.large_string()
 
@@ -43,25 +42,24 @@ def write_run(
     rankings: Mapping[str, Mapping[str, float]] | Iterable[Ranked],
     tag: str | None = None,
 ) -> None:
-    """Write a run in TREC's six columns, complete or not at all.
+    """Write a run in TREC's six columns, atomically.
 
-    A query's lines are in the order of the ``trec`` tie policy, whatever their order in `rankings`.
-    Scores read back as the same 32-bit floats. The bytes depend on the arguments alone. The file is
-    compressed if its name ends in ``.gz``.
+    A query's lines are in the order of the ``trec`` tie policy. Scores are read back as the same
+    32-bit floats. The bytes depend on the arguments only. The file is compressed if its name ends
+    in ``.gz``.
 
     Args:
         path: the file to write.
         rankings: query id -> doc id -> score, as `read_run` returns it; or a stream of pairs of a
             query id and its doc id -> score.
-        tag: the run tag; by default the name of the system's folder, if the path has a place in a
-            run set.
+        tag: the run tag; by default the name of the system's folder, if the path is in a run set.
 
     Raises:
         UsageError: if the name ends in another format's or compression's suffix, or the rankings
             are a table, or a ranking is no mapping.
-        RunError: if the file would not read back: no query has a document, an id or the tag is no
-            string, is empty, holds white space or is no Unicode text, a score is not finite or no
-            number, or a query is there twice.
+        RunError: if the file could not be read back: no query has a document; an id or the tag is
+            not a string, is empty, or has white space or invalid Unicode; a score is not a finite
+            number; or a query is repeated.
 
     Examples:
         >>> write_run("best.run.gz", {"q1": {"d3": 9.5, "d1": 8.75}}, tag="mine")
@@ -92,7 +90,7 @@ def write_run(
 
 
 class RankedRun(NamedTuple):
-    """A run whose rankings are made while it is read; it is read once.
+    """A run whose rankings are computed while it is read; it can be read once.
 
     Attributes:
         name: the name in messages.
@@ -124,7 +122,7 @@ def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
             raise RunError(f"{name}: query {query!r} has a score that is not finite")
         for query in queries:
             if query in seen:
-                raise RunError(f"{name}: query {query!r} stands twice")
+                raise RunError(f"{name}: query {query!r} is there twice")
             seen.add(query)
         if not _in_order(query_of, docs, scores):
             order = pc.sort_indices(
@@ -144,8 +142,7 @@ def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
 def _numbers(values: Sequence[float], name: str) -> Vectors:
     """Return scores as 32-bit floats.
 
-    Raises:
-        RunError: naming the first that is no number, if one is none.
+    Raises: RunError: for the first value that is not a number.
     """
     unread = iter(values)
     try:
@@ -178,12 +175,12 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
     """Return words as an Arrow array.
 
     Raises:
-        RunError: naming the first that cannot be a field of a run file, if one cannot.
+        RunError: for the first word that cannot be a field of a run file.
     """
     with suppress(UnicodeEncodeError, pa.ArrowTypeError):  # half of a surrogate pair; a number
         fields = pa.array(words, _TEXT)
         ends, text = _content(fields)
-        # The bytes of white space and zero are among those up to the blank's.
+        # White space and NUL are bytes up to 32.
         if (ends[1:] > ends[:-1]).all() and not (text <= ord(" ")).any():
             return fields
     for word in words:
@@ -196,14 +193,14 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
 
 
 def _content(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
-    """Return the bounds of an array's texts, and their bytes, one after the other."""
+    """Return the offsets of an array's texts, and their concatenated bytes."""
     _, offsets, text = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[: len(array) + 1]
     return ends, np.frombuffer(text, np.uint8)[: ends[-1]]
 
 
 def _text(lines: Lines, tag: str) -> memoryview:
-    """Return lines that have ranks as text in TREC's six columns."""
+    """Return lines with ranks as text in TREC's six columns."""
     iteration, last, space = (pa.scalar(text, _TEXT) for text in ("Q0", f"{tag}\n", " "))
     queries, docs, ranks = (
         pc.cast(column, _TEXT) for column in (lines.queries, lines.docs, pa.array(lines.ranks))
@@ -213,28 +210,28 @@ def _text(lines: Lines, tag: str) -> memoryview:
 
 
 def _in_order(query_of: Ints, docs: pa.Array, scores: Vectors) -> bool:
-    """Return whether the lines of each query are by score, then document id, both descending."""
+    """Return whether each query's lines are sorted by score, then document id, both descending."""
     before, after = scores[:-1], scores[1:]
     same = query_of[:-1] == query_of[1:]
     if (same & (before < after)).any():
         return False
     ties = np.flatnonzero(same & (before == after))
-    # Arrow compares the bytes in UTF-8, as the reader does.
+    # Arrow compares UTF-8 bytes, as the reader does.
     return bool(
         pc.all(pc.greater(docs.take(pa.array(ties)), docs.take(pa.array(ties + 1)))).as_py()
     )
 
 
 def _score_texts(scores: Vectors) -> pa.Array:
-    """Return the shortest texts that read back as the same 32-bit floats, as numpy prints them.
+    """Return the shortest texts of 32-bit floats, as numpy prints them.
 
-    Arrow gives the same texts, several times faster, for numbers of everyday size that are not
-    whole; all 222 million positive ones were compared.
+    Arrow gives equal texts, several times faster, for medium numbers that are not whole; all 222
+    million positive ones were compared.
     """
     texts = pc.cast(pa.array(scores), _TEXT)
     size = np.abs(scores)
     is_other = (size < 0.001) | (size >= 100_000) | (size == np.floor(size))
-    # By their bits, which tell 0.0 and -0.0 apart.
+    # By their bits, to distinguish 0.0 from -0.0.
     bits, which = np.unique(scores[is_other].view(np.int32), return_inverse=True)
     printed = pa.array([str(score) for score in bits.view(np.float32)], _TEXT)
     return pc.replace_with_mask(texts, pa.array(is_other), printed.take(pa.array(which)))

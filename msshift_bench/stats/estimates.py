@@ -263,7 +263,8 @@ class Estimate:
 
         Args:
             scores: ``[seeds, queries]``.
-            training: name of the training that the seeds repeat; `FIXED` for a ranking without seeds.
+            training: name of the training that the seeds repeat; `FIXED` for a ranking without
+                seeds.
             sample: name of the sample of queries.
             is_kept: mask of the queries to average over, ``[queries]``, at least one; by default
                 all.

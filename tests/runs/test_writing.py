@@ -95,7 +95,7 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
         ({"q": {"a": [2.0, 1.0]}}, "tag", r"a\.run: \[2\.0, 1\.0\] is no score"),
         ({"q": ["a", "b"]}, "tag", r"doc id -> score, and query 'q' has \['a', 'b'\]"),
         ({"p": {}, "q": {"a": 2.0, "b": math.inf}}, "tag", "'q' has a score that is not finite"),
-        ([("q", {"a": 2.0}), ("q", {"a": 1.0})], "tag", r"a\.run: query 'q' stands twice"),
+        ([("q", {"a": 2.0}), ("q", {"a": 1.0})], "tag", r"a\.run: query 'q' is there twice"),
     ],
 )
 def test_what_is_no_run_is_named(tmp_path: Path, rankings: Any, tag: Any, words: str) -> None:
