@@ -1,6 +1,6 @@
-"""Files, folders, streams and threads, which every other room uses.
+"""Files, folders, streams and threads.
 
-Nothing here knows queries or passages. It may use `libraries`, `errors` and `records`.
+No function depends on queries or passages. It may use `libraries`, `errors` and `records`.
 """
 
 from msshift_bench.plumbing.compression import DamagedInputError

@@ -1,11 +1,11 @@
-"""Decompressing a file to its end: all of its streams, or an error that says it is damaged.
+"""Decompression of all streams of a file, with an error for damaged files.
 
-A compressed file may hold several streams, one after the other: parallel compressors write such
-files, and so does ``cat``. pyarrow reads all streams of gzip, bzip2 and zstd, and refuses whatever
-else comes behind one. The standard library's reader of xz ignores anything after the first stream
-that it cannot read, and with it every line after a flipped bit; this module's does not. What is
-refused is what ``gzip -t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t`` refuse, and also bytes after
-the last stream, of which gzip and bzip2 only warn.
+A compressed file may have several streams, from parallel compressors or ``cat``. pyarrow reads all
+streams of gzip, bzip2 and zstd, and raises an error for other bytes after a stream. The standard
+library's reader of xz ignores everything after the first stream that it cannot read, and so every
+line after a flipped bit; this module's reader raises an error. Errors are the same as of ``gzip
+-t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t``, and also for bytes after the last stream, for which
+gzip and bzip2 only warn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _XZ = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {"bz2": bz2.BZ2Decompressor, "xz": _XZ}
-"""Of the formats that pyarrow cannot read, or, of bzip2, not where a stream is empty."""
+"""Decompressors of formats that pyarrow cannot read, or for bzip2 with empty streams."""
 
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _HEAD_BYTES = max(map(len, _MAGIC))
@@ -36,22 +36,22 @@ _RATIO_FROM = 10_000_000_000
 
 
 class DamagedInputError(Exception):
-    """Compressed input is truncated or corrupt; readers turn this into a finding."""
+    """Compressed input is truncated or corrupt; readers change this to a finding."""
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
-    """Return a file's content, decompressed if its first bytes say that it is compressed.
+    """Return a file's content, decompressed if its first bytes are of a compressed format.
 
-    It reads gzip, bzip2, xz and zstd, each in one stream or in many, xz with padding, zstd with
+    Formats are gzip, bzip2, xz and zstd, with one or several streams, xz with padding, zstd with
     skippable frames.
 
     Args:
         file: the file, at its beginning; it need not be seekable.
 
     Returns:
-        A stream whose reads raise `DamagedInputError` if the compressed bytes cannot be read to
-        their end, or if they are a decompression bomb: from 10 GB on, a file on disk that holds 200
-        times its size. The check is complete only at the stream's end.
+        A stream whose reads raise `DamagedInputError` if the compressed bytes are damaged, or if
+        they are a decompression bomb: over 10 GB and over 200 times the size of the file on disk.
+        The check is complete only at the stream's end.
     """
     head = file.read(_HEAD_BYTES)
     stored = None
@@ -71,7 +71,7 @@ def _stream(pieces: Iterable[bytes]) -> BinaryIO:
 
 
 class _Joined(io.RawIOBase):
-    """A stream of pieces, one behind the other; an empty one ends nothing."""
+    """A stream of concatenated pieces, some of which may be empty."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = filter(None, pieces)
@@ -90,12 +90,12 @@ class _Joined(io.RawIOBase):
 
 
 def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes]:
-    """Yield a file's content, or raise an error if it is damaged, or far longer than `stored`.
+    """Yield a file's content; raise an error if it is damaged, or much longer than `stored`.
 
     Args:
         file: the compressed file.
         name: its format.
-        stored: bytes of the file; `None` if that is not known, as of a pipe.
+        stored: bytes of the file; `None` if not known, e.g. for a pipe.
     """
     try:
         if name in _DECOMPRESSORS:
@@ -116,11 +116,11 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
 
 
 def _unpack(file: BinaryIO, decompressor: Callable[[], Any]) -> Iterator[bytes]:
-    """Yield the content of all streams of a file; behind one of xz, zero bytes may stand in fours.
+    """Yield the content of all streams of a file; xz may have padding in multiples of four bytes.
 
     Args:
         file: the file, in the format of bzip2, or of xz.
-        decompressor: makes the decompressor of a stream.
+        decompressor: function that returns the decompressor of a stream.
     """
     packed = file.read(_BLOCK_BYTES)
     while packed:

@@ -1,18 +1,17 @@
-"""Writing files whole or not at all: a final name never holds a half-written file.
+"""Atomic writing of files.
 
-A file is written under a temporary name beside its final one and renamed when it is complete. The
-temporary name is fixed and locked: the next process takes over the leftovers of a killed one, and
-of two processes that write the same file at once, the second gets an error. `folders` does the same
-for folders.
+A file is written under a temporary name in the same folder, and renamed when it is complete. The
+temporary name is fixed and locked. So a process reuses the leftovers of a killed one, and if two
+processes write the same file at once, the second gets an error. `folders` does the same for
+folders.
 
-Only files are replaced. Where a link has the name, the file that it leads to is written, and the
-link stays; a folder, a pipe, a device, and what this process prints to are refused.
+Only files are replaced. For a link, its target is written, and the link stays. Folders, pipes,
+devices and this process's output are errors.
 
-Some files hold a checksum of themselves, so that a flipped bit does not go unseen. A JSON file's is
-the SHA-256 of the other members as JSON with sorted keys and without spaces, in UTF-8. A file
-without one was written by an earlier version, or by a user, and is taken as it is. A sealed array
-is numpy's ``.npy``, and behind it the 32 bytes of its SHA-256; numpy itself reads it, and does not
-look at them.
+Some files have a checksum of themselves, to detect flipped bits. In a JSON file, it is the SHA-256
+of the other members as JSON with sorted keys and without spaces, in UTF-8. A file without checksum
+is from an earlier version, or from a user, and is not checked. A sealed array is numpy's ``.npy``,
+followed by the 32 bytes of its SHA-256, which numpy ignores.
 """
 
 from __future__ import annotations
@@ -35,32 +34,31 @@ from msshift_bench.errors import MissingError, NotFoundError, UsageError
 from msshift_bench.libraries import compute as pc, numpy as np, parquet as pq, pyarrow as pa
 
 ROW_GROUP = 20_000
-"""Rows of a Parquet file to read together."""
+"""Number of rows of a Parquet file to read together."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a write; they do not name the file."""
+"""Errors of a write, which do not contain the file's name."""
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
-"""Errors of a hard link where a copy works: to another disk, on one without links, of a file that
-is somebody else's."""
+"""Errors of hard links if a copy works: other disk, disk without links, other user's file."""
 
 MAX_UNPACKED = 1 << 30
-"""Bytes of texts that a Parquet file of somebody else may give at once, and of a part of it."""
+"""Largest size, in bytes, of texts of an untrusted Parquet file in memory, and of a part of it."""
 
 _TOO_LARGE = f"it unpacks to more than {MAX_UNPACKED:,} bytes"
 
 _LONGEST = 255
-"""Bytes of a file's name, on every file system in use."""
+"""Largest length of a file's name in bytes, on common file systems."""
 
 CHECKSUM = "checksum"
-"""The member that holds it: 64 hexadecimal digits."""
+"""The member with the checksum: 64 hexadecimal digits."""
 
 _PIECE = 1 << 20
-"""Bytes that are read at once to be checked."""
+"""Number of bytes read at once for a checksum."""
 
 
 def check_locks() -> None:
-    """Check that the system can lock files: without locks, two processes could damage a file.
+    """Check that the system has file locks: otherwise two processes could damage a file.
 
     Raises:
         MissingError: on Windows, which has other locks.
@@ -73,15 +71,15 @@ def check_locks() -> None:
 
 
 def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | None:
-    """Open a folder, or a file that is made if it is missing, and lock it until it is closed.
+    """Return the descriptor of a folder or a file, locked until it is closed.
 
     Args:
-        path: the folder or the file.
+        path: the folder, or the file, which is made if missing.
         target: the file or folder that the lock protects, for the message.
         is_file: whether it is a file.
 
     Returns:
-        Its descriptor; `None` if another process has renamed it between opening and locking.
+        Its descriptor; `None` if another process renamed it between opening and locking.
 
     Raises:
         UsageError: if another process holds the lock.
@@ -114,12 +112,12 @@ def partial_name(name: str) -> str:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only when the block has ended without an error.
+    """Open a file for writing, renamed to `path` when the block ends without an error.
 
-    Its folder is made if it is missing.
+    Its folder is made if missing.
 
     Raises:
-        UsageError: if another process is writing the same file, or no file can be there.
+        UsageError: if another process is writing the same file, or `path` cannot be a file.
         OSError: if it cannot be written; its ``filename`` is `path`.
     """
     _check_is_file(path)
@@ -144,7 +142,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _hold(partial: Path, target: Path) -> int:
-    """Open the temporary file of `target`, make it if it is missing, and lock it."""
+    """Open the temporary file of `target`, made if missing, and lock it."""
     descriptor = None
     while descriptor is None:
         descriptor = open_locked(partial, target, is_file=True)
@@ -152,10 +150,10 @@ def _hold(partial: Path, target: Path) -> int:
 
 
 def _check_is_file(path: Path) -> None:
-    """Check that a name is free, or a file's that nothing is printed to.
+    """Check that a name is free, or a regular file to which nothing is printed.
 
     Raises:
-        UsageError: if it is something else's.
+        UsageError: for other names.
     """
     try:
         status = path.stat()
@@ -171,11 +169,11 @@ def _check_is_file(path: Path) -> None:
 
 
 def link_file(source: Path, target: Path) -> None:
-    """Give a file another name; copy it where the file system cannot.
+    """Link a file to another name, or copy it if links are not possible.
 
     Args:
-        source: the file, or a link to it: the new name is that of the file itself.
-        target: the new name, which nothing has.
+        source: the file, or a link, which is followed.
+        target: the new name, which must be free.
     """
     try:
         os.link(os.path.realpath(source), target)
@@ -186,22 +184,22 @@ def link_file(source: Path, target: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the content of a file, whole or not at all."""
+    """Write the content of a file atomically."""
     with write_atomically(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented JSON, keys in the order given, whole or not at all."""
+    """Write `value` atomically as indented JSON, with keys in their order."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    # Half of a surrogate pair has no UTF-8; its escape is JSON's own, and reads back.
+    # Half of a surrogate pair has no UTF-8; JSON's escape of it can be read back.
     write_bytes(path, text.encode(errors="backslashreplace") + b"\n")
 
 
 def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
-    """Write an array as numpy's ``.npy``, whole or not at all."""
+    """Write an array atomically as numpy's ``.npy``."""
     with write_atomically(path) as file:
-        # Given a file, numpy writes past it, and its error says neither why nor where.
+        # numpy bypasses a file object, and its error has neither cause nor path.
         no_file: Any = SimpleNamespace(write=file.write)
         np.lib.format.write_array(no_file, array, allow_pickle=False)
 
@@ -218,12 +216,12 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_as_written(value: Mapping[str, Any]) -> bool:
-    """Say whether a JSON object has the content that it was written with, as far as it says."""
+    """Return whether a JSON object equals its checksum, or has none."""
     return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
 
 
 def sha256_of_parts(parts: Iterable[bytes | pa.Buffer]) -> str:
-    """Return the SHA-256 of bytes that come in parts: 64 hexadecimal digits."""
+    """Return the SHA-256 of bytes in parts: 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -250,7 +248,7 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
 
 
 def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
-    """Check the file of a sealed array, and map it: the array takes no memory of its own.
+    """Return a sealed array, checked and mapped from its file, without a copy in memory.
 
     Raises:
         OSError: if it cannot be read.
@@ -272,34 +270,34 @@ def _check_seal(file: IO[bytes], size: int) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> None:
-    """Write an Arrow table as Parquet, whole or not at all.
+    """Write an Arrow table atomically as Parquet.
 
     Args:
         path: the file.
         table: the rows.
-        row_group: rows that a reader reads together.
+        row_group: number of rows that a reader reads together.
     """
     with write_atomically(path) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=row_group)
 
 
 class TooLargeError(ValueError):
-    """A file unpacks to more than memory should hold."""
+    """The content of a file is too large for memory."""
 
 
 def unpacked_batches(
     source: Path | pa.BufferReader, columns: Sequence[str], rows: int, *, in_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what a file of somebody else holds, if its texts are no larger than `MAX_UNPACKED`.
+    """Yield the batches of an untrusted file, if its texts are at most `MAX_UNPACKED` bytes.
 
-    A text of a dictionary stands in the file once, and in memory once for every row that has it: a
-    few bytes can become gigabytes. Texts come as dictionaries.
+    A dictionary has each text once, but decoded rows have a copy each: a few bytes can become
+    gigabytes. Batches have texts as dictionaries.
 
     Args:
         source: the Parquet file, or its bytes.
         columns: the columns to read; the file has each once.
-        rows: the most rows of a batch.
-        in_all: whether all batches are held in memory, and not one after the other.
+        rows: the largest number of rows of a batch.
+        in_all: whether the caller keeps all batches in memory.
 
     Raises:
         TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
@@ -327,20 +325,20 @@ def unpacked_batches(
 
 
 def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Path] = ()) -> None:
-    """Check that a file that the user named can be written, before anything is computed.
+    """Check that a file can be written, before anything is computed.
 
-    It leaves nothing behind, and makes no folder: a missing folder is a typing error.
+    It makes no file and no folder: a missing folder is a typing error.
 
     Args:
         path: the file.
-        inputs: files that must not be overwritten, and folders that nothing may be written into.
-            Those that do not exist are ignored.
+        inputs: files that must not be overwritten, and folders in which no file may be written.
+            Missing ones are ignored.
         others: the other output files.
 
     Raises:
         NotFoundError: if its folder does not exist.
-        UsageError: if no file can be there, it is an input or another output, or another process
-            is writing it.
+        UsageError: if it cannot be a file, is an input or another output, or another process is
+            writing it.
         OSError: if it cannot be written.
     """
     _check_is_file(path)

@@ -1,15 +1,15 @@
-"""Writing folders whole or not at all: they appear, or replace others, by a rename.
+"""Atomic writing of folders, by renames.
 
-A process writes into a hidden folder beside the final one, ``.<name>.partial``, which one process
-at a time locks:
+A process writes into a hidden folder next to the final one, ``.<name>.partial``, locked by one
+process at a time:
 
 ===========  ======================================================================
 ``new``      the folder that is being written
 ``old``      the folder from the final name, after the first of two renames
 ===========  ======================================================================
 
-The last step renames ``new``, after the folder at the final name. After a kill at any moment, the
-names in the hidden folder tell the state:
+The last step renames ``new``, after the folder at the final name. After a kill, the names in the
+hidden folder give the state:
 
 =======================  ===========================================================
 ``new``, no ``old``      the final name is as it was
@@ -17,7 +17,7 @@ names in the hidden folder tell the state:
 no ``new``               the new folder is in place
 =======================  ===========================================================
 
-The next process that reads or writes the folder puts it back (`settle`), and removes the rest.
+The next process that reads or writes the folder restores it (`settle`), and removes the rest.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from msshift_bench.plumbing.files import check_locks, open_locked, partial_name
 _NEW, _OLD = "new", "old"
 
 _TRIES = 1000
-"""How often other processes may remove a folder while it is made."""
+"""Number of attempts to make a folder that other processes remove."""
 
 _MOMENTS, _MOMENT = 500, 0.01
-"""How often, and how many seconds apart, to check on a writer that is between its renames."""
+"""Number of checks, and seconds between them, of a writer between its renames."""
 
 
 @contextmanager
 def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
-    """Lock a folder against other processes; make it if it is missing.
+    """Context that locks a folder against other processes; it is made if missing.
 
     Args:
         folder: the folder.
@@ -61,7 +61,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
                 stack.enter_context(_held_as_it_is(folder, target or folder))
                 break
             except (FileExistsError, FileNotFoundError):
-                # The last process that held it may have just removed it.
+                # The last process with the lock may have just removed it.
                 if not left:
                     raise
         yield
@@ -71,17 +71,17 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
 def hold_unfinished(
     work: Path, target: Path | None = None, *, empty_parents: int = 0
 ) -> Iterator[None]:
-    """Hold the folder of unfinished work, from which the process after a killed one goes on.
+    """Context that locks the folder of unfinished work, which survives a kill.
 
-    The folder is removed when the block ends without an error, or before anything is in it.
+    The folder is removed when the block ends without an error, or if it is empty.
 
     Args:
         work: the folder.
-        target: what is made in it, for the message; the folder itself by default.
-        empty_parents: how many of its parents are removed with it, where nothing else is in them.
+        target: the result of the work, for the message; by default the folder.
+        empty_parents: number of its parents to remove with it, if empty.
 
     Raises:
-        UsageError: if another process holds it.
+        UsageError: if another process has locked it.
     """
     with hold_folder(work, target):
         is_over = False
@@ -91,22 +91,22 @@ def hold_unfinished(
         finally:
             if is_over or not any(work.iterdir()):
                 shutil.rmtree(work)
-                with suppress(OSError):  # Something is in it, or another process was faster.
+                with suppress(OSError):  # It is not empty, or another process was faster.
                     for parent in list(work.parents)[:empty_parents]:
                         parent.rmdir()
 
 
 def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -> None:
-    """Check that a folder that is to be replaced holds what was written there before, or nothing.
+    """Check that a folder to be replaced has only files of an earlier output, or is empty.
 
     Args:
-        folder: the folder, which need not exist.
-        mark: a path in it by which what was written is recognised.
-        names: what may lie in it.
-        what: what was written, e.g. ``"the page"``.
+        folder: the folder, which may not exist.
+        mark: a path in it that identifies an earlier output.
+        names: names that may be in it.
+        what: the output, for the message, e.g. ``"the page"``.
 
     Raises:
-        UsageError: if it holds something else, which would be lost.
+        UsageError: if it has other files, which would be lost.
     """
     settle(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -121,11 +121,11 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
 def check_folder(folder: Path, *, inside: bool = False) -> None:
     """Check that `replace_folder` can write a folder, before anything is computed.
 
-    It completes or undoes the work of a killed process; nothing else changes.
+    It completes or undoes the work of a killed process, and changes nothing else.
 
     Args:
         folder: the folder.
-        inside: whether something is to be written into it, so that the rest of it stays.
+        inside: whether files are to be written into it, so that others in it stay.
 
     Raises:
         UsageError: if it is not a folder, another process is writing it, or the working directory
@@ -148,7 +148,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
 
 def _try(target: Path, as_named: Path) -> None:
     top = target
-    while not top.parent.exists():  # Checking leaves no parent behind.
+    while not top.parent.exists():  # The check makes no parent folder.
         top = top.parent
     with _workshop(top, as_named) as work:
         (work / _NEW / target.relative_to(top)).mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def _try(target: Path, as_named: Path) -> None:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
-    If `folder` is a link, the folder that it leads to is replaced. Missing parents are made first.
+    If `folder` is a link, its target is replaced. Missing parents are made first.
 
     Args:
         folder: the folder.
@@ -188,10 +188,10 @@ def _check_is_folder(target: Path, as_named: Path) -> None:
 
 @contextmanager
 def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
-    """Yield the hidden folder, locked, in which an empty ``new`` stands; remove it at the end."""
+    """Yield the locked hidden folder with an empty ``new``; remove it at the end."""
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
-    with suppress(FileNotFoundError):  # The working directory was removed, and can be nowhere.
+    with suppress(FileNotFoundError):  # The working directory was removed.
         if Path(os.path.realpath(Path.cwd())).is_relative_to(target):
             raise UsageError(
                 f"{as_named} holds the working directory, and whoever works there would be left in "
@@ -222,16 +222,16 @@ def _is_between_renames(work: Path) -> bool:
 
 
 def settle(folder: Path) -> None:
-    """Clean up after killed writers of a folder, or of one that it lies in; call it before reading.
+    """Clean up after killed writers of a folder or its parents; call it before reading.
 
-    It puts back a folder that was moved aside, and removes half-written work. It leaves the work of
-    a living writer alone, and waits for it only while it is between its two renames.
+    It restores a folder that was moved aside, and removes unfinished work. It does not change the
+    work of a living writer, and waits for it only between its two renames.
 
     Raises:
         UsageError: if the writer does not finish its renames.
     """
     target = Path(os.path.realpath(folder))
-    # Nothing replaces the root of the file system, which is the last of the parents.
+    # The root of the file system, the last parent, is never replaced.
     for made in (target, *target.parents)[:-1]:
         _settle(made, folder)
 
@@ -245,7 +245,7 @@ def _settle(target: Path, as_named: Path) -> None:
             with _held_as_it_is(work, as_named):
                 _put_back(target, work)
                 shutil.rmtree(work, ignore_errors=True)
-        except FileNotFoundError:  # The process that held it has just removed it.
+        except FileNotFoundError:  # The process with the lock has just removed it.
             return
         except UsageError:
             if target.exists() or not _is_between_renames(work):
@@ -260,7 +260,7 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
     """Lock an existing folder.
 
     Raises:
-        FileNotFoundError: if it is not there any more.
+        FileNotFoundError: if it no longer exists.
         UsageError: if another process has locked it.
     """
     descriptor = open_locked(work, target)
@@ -273,7 +273,7 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether a process holds a folder; the folder stays as it is."""
+    """Return whether a process has locked a folder."""
     try:
         with _held_as_it_is(folder, folder):
             return False
@@ -284,12 +284,12 @@ def is_held(folder: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Say whether a name is that of an unfinished file or folder, perhaps left by a kill."""
+    """Return whether a path has the name of an unfinished file or folder, maybe left by a kill."""
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy the files of a folder and its subfolders into another one, which is made if missing.
+    """Copy the files of a folder and its subfolders into another folder, made if missing.
 
     Raises:
         OSError: for the first file that cannot be copied; `shutil.copytree` raises a list of them.
@@ -301,9 +301,9 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; it is renamed first, so that nobody finds a part of it under its name.
+    """Remove a folder, renamed first, so that no process finds a part of it.
 
-    Of a link to a folder, the link is removed alone.
+    For a link to a folder, only the link is removed.
     """
     if folder.is_symlink():
         folder.unlink()
@@ -317,10 +317,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def cache_root() -> Path:
-    """Return the folder that holds all cached data, whether or not it is there.
+    """Return the folder of all cached data, which may not exist.
 
-    It is ``$MSSHIFT_CACHE``, or else ``$XDG_CACHE_HOME/msshift``, or else ``~/.cache/msshift``. As
-    in the XDG Base Directory Specification 0.8, an empty variable counts as not set.
+    It is ``$MSSHIFT_CACHE``, or else ``$XDG_CACHE_HOME/msshift``, or else ``~/.cache/msshift``. An
+    empty variable counts as not set, as in the XDG Base Directory Specification 0.8.
     """
     if own := os.environ.get("MSSHIFT_CACHE"):
         return Path(own).expanduser()

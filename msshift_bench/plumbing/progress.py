@@ -1,6 +1,6 @@
-"""How long work reports its progress: as bars on a terminal, else as lines of a log.
+"""Progress of long work: bars on a terminal, else lines of a log.
 
-What libraries say beside it is hidden by `quieten`.
+`quieten` hides the output of libraries.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _T = TypeVar("_T")
 _Part = TypeVar("_Part", bound=Sized)
 
 Progress = Callable[[str, int, int], None]
-"""Called with ``(stage, done, total)``; the total is 0 if it is not known. Stages that are called
-``<line>: <stage>`` follow each other and are shown in one line; see `in_line`."""
+"""Function of ``(stage, done, total)``; the total is 0 if not known. Stages named ``<line>:
+<stage>`` are successive, and are shown in one line; see `in_line`."""
 
 _BETWEEN = ": "
 
 _EVERY = 10_000
-"""Items between two reports."""
+"""Number of items between two reports."""
 
-# Work of any depth reports here, so that no function passes a reporter on. A thread of a pool has
-# a context of its own, in which nobody listens: the thread that waits for it reports.
+# A context variable, so that no function has a parameter for the listener. Threads of a pool have
+# their own context without listener: the thread that waits for them reports.
 _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
 
 def report_progress(stage: str, done: int, total: int) -> None:
-    """Report how far a stage is to whoever listens (`reporting`, `progress_bars`).
+    """Report the progress of a stage to the listener (`reporting`, `progress_bars`).
 
     Args:
         stage: its name.
-        done: how much is done.
-        total: how much there is to do; 0 if that is not known.
+        done: the amount that is done.
+        total: the total amount; 0 if not known.
     """
     listener = _listener.get()
     if listener is not None:
@@ -52,11 +52,10 @@ def report_progress(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def reporting(listener: Progress | None) -> Iterator[None]:
-    """Let a function listen to the progress of what is done inside.
+    """Context in which a function listens to progress.
 
     Args:
-        listener: called with ``(stage, done, total)``, in the thread that entered; `None` for
-            nobody.
+        listener: called with ``(stage, done, total)``, in the thread that entered; `None` for none.
 
     Example:
         >>> with reporting(print):
@@ -74,13 +73,13 @@ def reporting(listener: Progress | None) -> Iterator[None]:
 def counted(
     items: Iterable[_T], stage: str, total: int = 0, *, every: int = _EVERY
 ) -> Iterator[_T]:
-    """Yield items, and report how many: at the beginning, at times, and at the end.
+    """Yield items, and report their number: at the beginning, at intervals, and at the end.
 
     Args:
         items: the items.
         stage: the stage; ``""`` is not reported.
-        total: how many there are; 0 if that is not known. The last report has what there was.
-        every: items between two reports.
+        total: their number; 0 if not known. The last report has the actual number.
+        every: number of items between two reports.
     """
     if not stage:
         yield from items
@@ -95,7 +94,7 @@ def counted(
 
 
 def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_Part]:
-    """Yield parts, and report after each how many items all parts so far have.
+    """Yield parts, and report after each the number of items of all parts so far.
 
     Args:
         parts: e.g. batches of queries.
@@ -111,10 +110,10 @@ def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_P
 
 @contextmanager
 def in_line(line: str) -> Iterator[None]:
-    """Report the stages of what is done inside as those of one line, e.g. of one model.
+    """Context in which all stages are reported in one line, e.g. of one model.
 
     Args:
-        line: the line's name; it holds no ``": "``.
+        line: the line's name, without ``": "``.
     """
     listener = _listener.get()
 
@@ -127,13 +126,13 @@ def in_line(line: str) -> Iterator[None]:
 
 
 def line_and_stage(reported: str) -> tuple[str, str]:
-    """Return the line of a reported stage, ``""`` if it has none, and the rest of its name."""
+    """Return the line of a reported stage, or ``""``, and the rest of its name."""
     line, between, stage = reported.partition(_BETWEEN)
     return (line, stage) if between else ("", reported)
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time to read, e.g. ``45 s``, ``3.5 min``, ``12.0 h`` or ``3.1 days``."""
+    """Return a duration as text, e.g. ``45 s``, ``3.5 min``, ``12.0 h`` or ``3.1 days``."""
     for unit, size, most in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
         if seconds < most:
             return f"{seconds / size:.{int(size > 1)}f} {unit}"
@@ -141,23 +140,23 @@ def duration(seconds: float) -> str:
 
 
 _PAUSE = 10
-"""Seconds without a line in a log, at least."""
+"""Smallest number of seconds between two lines of a log."""
 
 _MOMENT = 0.1
-"""Seconds between two drawings of a bar: rich draws no oftener, and a report a query is a line."""
+"""Seconds between two updates of a bar, as in rich; there may be a report for every query."""
 
 _SHARE = 0.1
-"""The share of the time since the beginning that a log is silent, once that is longer."""
+"""Interval between two lines of a log, as a share of the time so far, if longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """How fast a stage goes.
+    """The speed of a stage.
 
     Attributes:
         stage: its name.
         began: the time of its first report.
-        first: how much was done then, perhaps by an earlier process.
+        first: the amount done at that time, e.g. by an earlier process.
     """
 
     stage: str
@@ -165,11 +164,11 @@ class _Pace:
     first: int
 
     def count_and_left(self, done: int, total: int, now: float) -> tuple[str, str]:
-        """Return how much is done, and the time that is left, to read; ``""`` if it is not known.
+        """Return the amount done and the remaining time as texts; ``""`` if not known.
 
         Args:
-            done: how much is done.
-            total: how much there is to do; 0 if it is not known.
+            done: the amount that is done.
+            total: the total amount; 0 if not known.
             now: the time.
         """
         count = f"{done:,}/{total:,}" if total else f"{done:,}"
@@ -180,7 +179,7 @@ class _Pace:
 
 
 class ProgressLog:
-    """Progress as lines: the more rarely, the longer the command has been at work.
+    """Progress as lines of a log, less often the longer a command runs.
 
     Args:
         write: writes a line.
@@ -195,7 +194,7 @@ class ProgressLog:
         self._pace = _Pace("", self._began, 0)
 
     def tell(self, stage: str, done: int, total: int) -> None:
-        """Take a report, and write a line if the last one is old."""
+        """Write a line for a report, if the last line is old."""
         now = self._clock()
         if self._pace.stage != stage:
             self._pace = _Pace(stage, now, done)
@@ -207,14 +206,14 @@ class ProgressLog:
 
 @contextmanager
 def progress_bars() -> Iterator[None]:
-    """Show the progress of what is done inside on stderr: bars on a terminal, else a `ProgressLog`.
+    """Context that shows progress on stderr: bars on a terminal, else a `ProgressLog`.
 
-    A line of several stages (`plumbing.in_line`) has one bar, which leaves when the line is over.
-    Any other stage has a bar of its own.
+    A line of several stages (`plumbing.in_line`) has one bar, removed at its end. Every other stage
+    has its own bar.
     """
     console = None
     if sys.stderr.isatty():
-        from rich.console import Console  # takes a tenth of a short command's time
+        from rich.console import Console  # a slow import: a tenth of the time of a short command
 
         console = Console(stderr=True)
     if console is None or not console.is_terminal or console.is_dumb_terminal:
@@ -238,16 +237,16 @@ def progress_bars() -> Iterator[None]:
 
 
 class _Bars:
-    """Bars of rich: one for the current line, and one for each stage that is in no line."""
+    """Bars of rich: one for the current line, and one for each stage outside lines."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._lock = threading.RLock()  # A thread hears what other processes report.
+        self._lock = threading.RLock()  # Reports of other processes arrive in a thread.
         self._line, self._drawn = "", 0.0
         self._paces: dict[str, tuple[TaskID, _Pace]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
-        """Take a report; a new stage is drawn at once, and what follows from time to time."""
+        """Update the bar for a report; a new stage at once, later reports at intervals."""
         with self._lock:
             now, (line, _) = time.monotonic(), line_and_stage(reported)
             if line != self._line:
@@ -272,7 +271,7 @@ class _Bars:
             )
 
     def end_line(self) -> None:
-        """Remove the bar of the current line, if there is one."""
+        """Remove the bar of the current line, if any."""
         if self._line:
             task, _ = self._paces.pop(self._line)
             self._bars.remove_task(task)
@@ -280,10 +279,10 @@ class _Bars:
 
 @contextmanager
 def shown_log(*modules: str) -> Iterator[None]:
-    """Show on stderr, above the bars, what modules of the package tell the log.
+    """Context that shows log messages of the package's modules on stderr, above the bars.
 
     Args:
-        modules: their names, or those of rooms, e.g. ``baselines.systems``.
+        modules: names of modules or rooms, e.g. ``baselines.systems``.
     """
     handler = logging.StreamHandler()
     with ExitStack() as afterwards:
@@ -301,8 +300,8 @@ def quieten(*libraries: ModuleType) -> Iterator[None]:
     """Hide the progress bars and the messages of libraries.
 
     Args:
-        libraries: ``datasets``, whose bars are hidden, or ``transformers``, which then shows only
-            errors, like sentence_transformers, which comes with it.
+        libraries: ``datasets``, to hide its bars, or ``transformers``, to show only errors of it
+            and of sentence_transformers.
     """
     logger = logging.getLogger("sentence_transformers")
     with ExitStack() as afterwards:

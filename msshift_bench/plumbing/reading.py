@@ -1,10 +1,10 @@
-"""Reading line-based files strictly: numbered lines, and findings instead of tracebacks.
+"""Strict reading of line-based files, with findings instead of tracebacks.
 
-All readers of passages, queries and qrels use this module, so that they report bad lines in the
-same way: all findings of a file at once, each with its line.
+All readers of passages, queries and qrels use this module, so that they report all findings of a
+file at once, each with its line.
 
-Numbers are plain ASCII decimals: Python's ``int`` and ``float`` also read underscores between
-digits, and in strings the digits of every script.
+Numbers are plain ASCII decimals; Python's ``int`` and ``float`` also accept underscores between
+digits, and digits of every script.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from msshift_bench.records import Qrel
 _logger = logging.getLogger(__name__)
 
 MAX_RANK = 10**18
-"""The highest rank that is accepted."""
+"""The highest valid rank."""
 
 MAX_RELEVANCE = 2**31 - 1
-"""The highest relevance that is accepted, and with a minus sign the lowest: sums of them do not
-overflow."""
+"""The highest valid relevance, and with a minus sign the lowest: sums do not overflow."""
 
 
 def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
@@ -62,15 +61,15 @@ def decimal_number(field: bytes) -> float:
 
 
 MAX_LINE_BYTES = 1 << 20
-"""The longest line of a run or of qrels; a file with a longer one is no text."""
+"""The largest length of a line of a run or of qrels; longer lines are not text."""
 
 UTF8_BOM = b"\xef\xbb\xbf"
 
 
 def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    """Return a regular file's inode, size and time of last write; `None` if there is no such file.
+    """Return a regular file's inode, size and time of last write; `None` for other paths.
 
-    They change if the file is written to, or replaced.
+    They change if the file is changed or replaced.
     """
     try:
         status = Path(path).stat()
@@ -83,9 +82,9 @@ def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
 
 @contextmanager
 def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, decompressed; its first bytes decide how.
+    """Open a file for reading bytes, decompressed if its first bytes are of a compressed format.
 
-    A pipe is read as it comes, and only once.
+    A pipe is read once, as a stream.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -105,8 +104,7 @@ _HEADER_WORDS = (
     {"query", "queryid", "qid", "topic", "topicid", "topicno"},
     {"grade", "judgement", "judgment", "label", "qrel", "rel", "relevance", "relevancy", "score"},
 )
-"""The words that the first line of qrels begins and ends with, if it is a header: in lower case,
-without ``-``, ``_``, ``#`` and quotation marks. BEIR's is ``query-id corpus-id score``."""
+"""First and last words of a header of qrels, in lower case, without ``-_#`` and quotation marks."""
 
 _GRADE = re.compile(rb"-?[0-9]")
 _ITERATION = re.compile(rb"[0-9]{1,2}|q0|[a-z]+", re.IGNORECASE)
@@ -121,16 +119,16 @@ def numbered_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield ``(line number, line)`` of a UTF-8 text file, without line ends.
 
-    A leading byte order mark, CRLF line ends and blank lines at the very end are tolerated. Lines
-    that are not UTF-8, other blank lines, a truncated file and one that changes while it is read
-    are recorded in `findings`; so is a line of more than `MAX_LINE_BYTES`, behind which nothing is
-    read: a small compressed file may unpack to a line that fills the memory.
+    A leading byte order mark, CRLF line ends and blank lines at the end are accepted. Findings are
+    lines that are not UTF-8, other blank lines, a truncated file, and a file that changes while it
+    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading: a small
+    compressed file may have a line that fills the memory.
 
     Args:
         path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
-        findings: the log for findings.
-        problem_of: takes a line's number and bytes, and returns why the file is of another kind, or
-            ``""``; nothing is read after such a line.
+        findings: the log of findings.
+        problem_of: takes a line's number and bytes, and returns the reason why the file has another
+            format, or ``""``; reading ends after such a line.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -200,23 +198,23 @@ def tsv_rows(
 def jsonl_rows(
     path: Path, fields: tuple[str, ...], findings: FindingLog, *, optional: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, as strings.
+    """Yield ``(line number, record)`` of the JSON lines with all `fields`, as strings.
 
-    A record holds nothing but `fields` and `optional`. Each is a string or a whole number; what is
-    optional may be missing or null, and is then "". Anything else, such as the NaN that pandas
-    writes for an empty cell, or a string that is not Unicode, is recorded in `findings`.
+    A record has only `fields` and `optional`. Each is a string or a whole number; an optional one
+    may be missing or null, and is then "". Other values are findings, such as pandas' NaN for an
+    empty cell, or a string that is not Unicode.
     """
     for number, record in jsonl_records(path, fields, findings):
         strings = {}
         for key in (*fields, *optional):
             value = "" if key in optional and record.get(key) is None else record[key]
             text = str(value)
-            # Not isinstance: true and false are whole numbers for it.
+            # isinstance would accept true and false as whole numbers.
             if type(value) not in (str, int):
                 message = f"{key!r} is {json.dumps(value)[:60]}, and no string"
                 fix = "write a string, or leave the record out"
                 findings.add("wrong-type", message, str(path), number, fix)
-            # Most texts are ASCII, which Python knows of a text without looking at it.
+            # A fast check, as most texts are ASCII.
             elif not text.isascii() and _HALF.search(text):
                 message = f"{key!r} holds half of a character (a lone surrogate)"
                 fix = "write the whole character, or leave it out"
@@ -230,7 +228,7 @@ def jsonl_rows(
 def jsonl_records(
     path: Path, fields: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, as they are."""
+    """Yield ``(line number, record)`` of the JSON lines with all `fields`, with any values."""
     for number, line in numbered_lines(path, findings):
         try:
             record = json.loads(line)
@@ -255,14 +253,14 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, column -> cell)`` of a CSV file with a header, cells without spaces.
 
-    Cells are separated by commas, or by tabs if the header holds one. A leading byte order mark, as
-    spreadsheets write it, is tolerated. A cell may hold line ends; the number is that of the row's
-    last line. Cells that a row lacks are "", and columns without a name are left out.
+    Cells are separated by commas, or by tabs if the header has one. A leading byte order mark, as
+    from spreadsheets, is accepted. A cell may have line ends; the line number is of the row's last
+    line. Missing cells are "", and columns without a name are left out.
 
     Args:
         path: the file.
-        needed: the columns that it must have.
-        findings: the log for findings.
+        needed: the required columns.
+        findings: the log of findings.
 
     Raises:
         OSError: if it cannot be read.
@@ -272,7 +270,7 @@ def csv_rows(
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
         return
-    # Strictly, or a quotation mark that is not closed would swallow the rows behind it.
+    # Strict, as otherwise an open quotation mark would include the following rows.
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -288,7 +286,7 @@ def csv_rows(
         for row in reader:
             surplus: Any = row.pop(None, ())
             if any(surplus):
-                # A comma for the decimal point would move all cells behind it.
+                # A decimal comma would move all following cells.
                 message = f"{len(header) + len(surplus)} cells, where the header has {len(header)}"
                 findings.add("wrong-columns", message, str(path), reader.line_num)
             else:
@@ -303,15 +301,15 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
     It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
-    document, relevance), separated by spaces or tabs, with or without a header line. All lines
-    have as many columns: of TREC's four, a line that was cut off would be three. Four columns with
+    document, relevance), separated by spaces or tabs, with or without a header line. All lines must
+    have the same number of columns, as a truncated line of four could have three. Four columns with
     the document in the second are a finding. A relevance of ``1.0`` is 1. There are no comments: a
     query id may begin with ``#``.
     """
     width = 0
     moved, named = True, False
     for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
-        # Only ASCII white space separates: an id may hold any other character.
+        # Only ASCII white space separates fields: an id may have any other character.
         fields = line.encode().split()
         if number == 1 and _is_header(line.split()):
             continue
@@ -355,12 +353,12 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
 def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
     """Yield judgements, each pair of a query and a document once.
 
-    A line that repeats a judgement says nothing new: it is left out, and a logged warning counts
-    it. One with another relevance is a finding.
+    Repeated judgements are left out, and a logged warning counts them. A pair with another
+    relevance is a finding.
 
     Args:
-        rows: source, line (0 if there are none) and judgement of each row.
-        findings: the log for findings.
+        rows: source, line (0 without lines) and judgement of each row.
+        findings: the log of findings.
     """
     first: dict[tuple[str, str], tuple[int, int]] = {}
     repeated: Counter[str] = Counter()
@@ -387,18 +385,18 @@ def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> 
 
 
 def is_json(line: bytes) -> bool:
-    """Return whether the first line of a file is JSON's."""
+    """Return whether the first line of a file is JSON."""
     return _JSON.match(line) is not None
 
 
 def _is_header(fields: Sequence[str]) -> bool:
-    """Whether the fields of the first line of qrels are names of columns."""
+    """Return whether the fields of the first line of qrels are names of columns."""
     names = [re.sub(r"[-_#'\"]", "", field.lower()) for field in fields]
     return len(names) in (3, 4) and names[0] in _HEADER_WORDS[0] and names[-1] in _HEADER_WORDS[1]
 
 
 def _why_no_qrels(number: int, line: bytes) -> str:
-    """Say why a file that holds such a line cannot be qrels; ``""`` if it can."""
+    """Return the reason why a file with this line is not qrels; ``""`` if it may be."""
     if number == 1 and line.startswith(b"PAR1"):
         return "this is a Parquet file, not qrels in lines of text"
     if number == 1 and is_json(line):

@@ -1,4 +1,4 @@
-"""Processors, and processing several items of a stream at once."""
+"""Number of processors, and parallel processing of items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def allowed_processors() -> float:
-    """Return how many processors this process may use: by affinity, and by the quota of a cgroup.
+    """Return the number of processors of this process, by affinity and by quota of a cgroup.
 
     A container's quota may be a fraction.
     """
@@ -32,7 +32,7 @@ def allowed_processors() -> float:
 
 
 def thread_count() -> int:
-    """Return how many threads compute at once without waiting for each other, at least 1."""
+    """Return the number of threads that can run in parallel, at least 1."""
     return max(1, int(allowed_processors()))
 
 
@@ -41,14 +41,14 @@ _Result = TypeVar("_Result")
 
 
 def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Yield lists of `size` items in the order given; the last may be shorter, none is empty."""
+    """Yield lists of `size` items in order; the last may be shorter, none is empty."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
 
 
 def values_by_key(pairs: Iterable[tuple[_Item, _Result]]) -> dict[_Item, list[_Result]]:
-    """Return key -> its values from pairs of a key and a value, both in their order."""
+    """Return key -> its values, from pairs of a key and a value, in order."""
     values: dict[_Item, list[_Result]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -58,14 +58,14 @@ def values_by_key(pairs: Iterable[tuple[_Item, _Result]]) -> dict[_Item, list[_R
 def map_in_threads(
     function: Callable[[_Item], _Result], items: Iterable[_Item], most_threads: int | None = None
 ) -> Iterator[_Result]:
-    """Apply a function to items, one thread per processor.
+    """Yield the results of a function for items, with one thread per processor.
 
-    Memory is bounded: at most two items per thread are in flight.
+    Memory is bounded: at most two items per thread are processed at once.
 
     Args:
-        function: the function; it should spend its time outside Python's lock.
+        function: the function, which should release Python's lock.
         items: the items, streamed in the calling thread.
-        most_threads: the most threads; one per processor, if `None`.
+        most_threads: the largest number of threads; by default one per processor.
 
     Yields:
         The results, in the order of the items.
@@ -92,19 +92,19 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """Apply a function to items in threads; no two items may write to the same place.
+    """Return the results of a function for items, in threads that write to different places.
 
     Returns:
         The results, in the order of the items.
     """
-    # Matrix products with threads of their own would compete with these for the processors.
+    # Threads of matrix products would compete with these threads.
     with _libraries().limit(limits=1, user_api="blas"):
         return list(map_in_threads(function, items))
 
 
 @cache
 def _libraries() -> Any:
-    """Return this process's thread pools, cached: finding them takes longer than a small item."""
+    """Return this process's thread pools, cached, as finding them is slow."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -116,11 +116,11 @@ _MMAP_THRESHOLD = (-3, 32 << 20)
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep up to 256 MB of freed memory for what it reads next.
+    """Let this process keep up to 256 MB of freed memory for later reads.
 
-    By default glibc returns it to the system after every file, and gets it back for the next one,
-    page by page, which takes a tenth of the time of many small files. Other C libraries have no
-    such setting, and are left as they are.
+    By default glibc returns it to the system after every file, and requests it again for the next
+    file, which takes a tenth of the time of many small files. Other C libraries have no such
+    setting.
     """
     if sys.platform != "linux":
         return
