@@ -1,4 +1,4 @@
-"""The data: collections of passages, queries and qrels, and data sets that were built from them.
+"""Data: collections of passages, queries and qrels, and the data sets built from them.
 
 `open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
 holds manifests, content digests, labels of queries, the Hub, and training triples. It may use

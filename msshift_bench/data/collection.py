@@ -1,8 +1,8 @@
-"""Collections: passages, queries and qrels, wherever they come from.
+"""Collections: passages, queries and qrels.
 
-`open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or the
-word ``mini``. It streams passages and reads queries and qrels as mappings. Ids are strings
-throughout. A passage may have the id of a query.
+`open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or
+``mini``. It streams passages, and reads queries and qrels as mappings. Ids are strings. A passage
+may have the id of a query.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from msshift_bench.plumbing import jsonl_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel, TitledText
 
 IR_DATASETS_FAILURES = (OSError, RuntimeError)
-"""What ir_datasets raises if a download fails: from its one source, and from several."""
+"""Exceptions of ir_datasets for a failed download, from one source or several."""
 
 _MINI = re.compile(r"mini(?::([0-9]+))?")
 
@@ -55,11 +55,11 @@ class Collection(ABC):
 
     Attributes:
         name: a folder's name, an ir_datasets id, or ``mini``.
-        layout: where it comes from: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
+        layout: its format: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
         text_variant: ``raw`` if texts are as in their source, ``repaired`` if ir_datasets has
             repaired MS MARCO's double-encoded characters.
-        address: what another process gives `open_collection` to read the same passages: an absolute
-            path or a name; `None` if nothing does.
+        address: argument of `open_collection` in another process, an absolute path or a name;
+            `None` without one.
 
     Examples:
         >>> collection = open_collection("mini:500")
@@ -77,20 +77,20 @@ class Collection(ABC):
 
     @abstractmethod
     def passages(self) -> Iterator[Passage]:
-        """Stream the passages, in the order of their source.
+        """Yield the passages, in the order of their source.
 
         Raises:
-            CollectionError: at the end of the stream, if rows are malformed, or ids repeat or hold
-                white space, or if a folder holds none.
+            CollectionError: at the end, if rows are malformed, ids repeat or have white space, or
+                there are no passages.
         """
 
     @abstractmethod
     def _query_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
-        """Yield what `query_rows` yields."""
+        """Yield the rows of queries, see `query_rows`."""
 
     @abstractmethod
     def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
-        """Yield what `qrel_rows` yields."""
+        """Yield the rows of judgements, see `qrel_rows`."""
 
     @cached_property
     def _read_queries(self) -> tuple[dict[str, str], FindingLog]:
@@ -110,7 +110,7 @@ class Collection(ABC):
 
     @cached_property
     def queries_digest(self) -> str:
-        """The `ContentDigest` of all queries; a data set records that of its collection."""
+        """The `ContentDigest` of all queries, which data sets record."""
         return ContentDigest.of(self.queries.items()).hexdigest()
 
     @cached_property
@@ -118,9 +118,8 @@ class Collection(ABC):
         """All judgements: query_id -> doc_id -> relevance, in the order of their source.
 
         Raises:
-            CollectionError: if rows are malformed, judge a pair again with another relevance, or
-                name a query that does not exist; or if the queries are malformed, with all that is
-                wrong with both.
+            CollectionError: if rows or queries are malformed, a pair is judged twice with different
+                relevance, or a query does not exist; with all findings.
         """
         queries, of_queries = self._read_queries
         findings = deepcopy(of_queries)
@@ -133,7 +132,7 @@ class Collection(ABC):
 
     @cached_property
     def relevant(self) -> dict[str, dict[str, int]]:
-        """The judgements of relevance at least 1, of the queries that have one; see `qrels`."""
+        """The judgements of relevance at least 1, without queries that have none; see `qrels`."""
         graded = {
             query_id: {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
             for query_id, judged in self.qrels.items()
@@ -141,7 +140,7 @@ class Collection(ABC):
         return {query_id: judged for query_id, judged in graded.items() if judged}
 
     def provenance(self) -> dict[str, object]:
-        """Return what a manifest records of the collection, e.g. counts and digests."""
+        """Return the manifest's facts about the collection, e.g. counts and digests."""
         judgements = ContentDigest.of(
             (query_id, doc_id, relevance)
             for query_id, judged in self.qrels.items()
@@ -193,8 +192,8 @@ class _Folder(Collection):
                 path for path in (folder / "qrels").glob("*") if path.name.endswith(ends)
             )
         else:
-            # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
-            # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
+            # A slice of a larger collection has all judgements in qrels.tsv. qrels_in_pool.tsv has
+            # only judgements of passages in the slice, which can be retrieved.
             self.qrels_files = [find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv")]
         if not self.qrels_files:
             raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file (nor .tsv.gz)")
@@ -244,7 +243,7 @@ class _Folder(Collection):
 
 
 class _IrDataset(Collection):
-    """A data set of ir_datasets, by its id; it is downloaded when it is first read."""
+    """A data set of ir_datasets, downloaded when it is first read."""
 
     layout = "ir_datasets"
 
@@ -279,11 +278,11 @@ class _IrDataset(Collection):
                 findings.add("relevance-not-integer", message, self.name, 0, fix)
 
     def _rows(self, kind: str) -> Iterator[Any]:
-        """Yield rows of ir_datasets, which may download them first.
+        """Yield rows of ir_datasets, downloaded if needed.
 
         Raises:
-            NotFoundError: if it has none.
-            MissingError: if it cannot.
+            NotFoundError: if the data set has none.
+            MissingError: if the download fails.
         """
         if not self._dataset.has(kind):
             raise NotFoundError(
@@ -301,7 +300,7 @@ class _IrDataset(Collection):
 
 
 def reason_of(error: Exception) -> str:
-    """Return why ir_datasets failed, which three libraries bury in each other's messages."""
+    """Return the cause of a failure of ir_datasets, from the nested messages of three libraries."""
     if isinstance(error, RuntimeError) and len(error.args) > 1:
         _, error = error.args[1][-1]  # The last source that it tried.
     # urllib3 names the last of its attempts, and requests buries that in its own message.
@@ -310,17 +309,16 @@ def reason_of(error: Exception) -> str:
 
 
 def is_double_encoded(text: str) -> bool:
-    """Say whether a text holds characters that are the bytes of one UTF-8 character.
+    """Return whether a text has characters that are the bytes of one UTF-8 character.
 
-    Many of MS MARCO's passages were once read as Latin-1. ir_datasets repairs those of
-    ``msmarco-passage``; most others keep them. Scores differ a little, so every sidecar says how
-    many were met.
+    Many of MS MARCO's passages were once read as Latin-1. ir_datasets repairs ``msmarco-passage``;
+    most other tools do not. Scores differ slightly, so every sidecar has their number.
 
     Examples:
         >>> is_double_encoded("caf\u00c3\u00a9"), is_double_encoded("caf\u00e9")
         (True, False)
     """
-    # Most texts are ASCII, which Python knows of a text without looking at it.
+    # A fast check, as most texts are ASCII.
     return not text.isascii() and _UTF8_AS_LATIN1.search(text) is not None
 
 
@@ -342,7 +340,7 @@ def _decoded(match: re.Match[str]) -> str:
 
 
 def double_encode(text: str) -> str:
-    """Return a text in which every character beyond ASCII is the Latin-1 reading of its UTF-8."""
+    """Return a text with the UTF-8 of every character beyond ASCII decoded as Latin-1."""
     return text if text.isascii() else text.encode().decode("latin-1")
 
 
@@ -363,24 +361,23 @@ def find_text_file(folder: Path, *names: str) -> Path:
 def open_collection(
     source: Collection | str | Path, *, qrels: str | Path | None = None
 ) -> Collection:
-    """Open a collection; one that is open already is returned as it is.
+    """Return an opened collection; a `Collection` is returned unchanged.
 
     Args:
         source: ``mini`` (``mini:50000`` for another size; write ``./mini`` for a folder of that
             name), a folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain
             or ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
             folder in BEIR's layout, or an ir_datasets id such as ``msmarco-passage/train``.
-        qrels: for a folder, the qrels file to read instead, in the folder or relative to the
-            working directory. A file that is there in both is ambiguous: write its whole path, or
-            ``./qrels.tsv`` for that in the working directory.
+        qrels: for a folder, another qrels file, in the folder or relative to the working directory.
+            If both exist, give the complete path, or ``./qrels.tsv`` for the working directory.
 
     Returns:
         The collection; it reads queries, qrels and passages when they are first used.
 
     Raises:
-        NotFoundError: if there is no such folder, file or id.
+        NotFoundError: if the folder, file or id does not exist.
         MissingExtraError: if `source` needs ir_datasets, which is not installed.
-        UsageError: if `qrels` is given for something that is not a folder, or is ambiguous.
+        UsageError: if `qrels` is ambiguous, or given for a source that is not a folder.
 
     Examples:
         >>> collection = open_collection("mini:300")
@@ -403,7 +400,7 @@ def open_collection(
 
 
 def _choose_qrels(folder: Path, qrels: str) -> Path:
-    # pathlib drops the leading "./", which says that the working directory's is meant.
+    # pathlib drops the leading "./" of a file in the working directory.
     places = [Path(qrels)] if qrels.startswith(("./", "../")) else [folder / qrels, Path(qrels)]
     found = [place for place in places if place.is_file()]
     if not found:

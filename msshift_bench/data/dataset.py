@@ -1,4 +1,4 @@
-"""A built data set: open it, read its rows, its test sets and its triples, and verify it."""
+"""Built data sets: opening, reading of rows, test sets and triples, and verification."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from msshift_bench.shifts import (
 )
 
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
-"""The environment variable that names the collection that data sets were built from."""
+"""The environment variable with the source collection of data sets."""
 
 HOME_VARIABLE = "MSSHIFT_HOME"
-"""The environment variable that names the folder of the built data set."""
+"""The environment variable with the folder of the built data set."""
 
 _TRIPLES_BATCH = 65_536
 
 
 class Triple(NamedTuple):
-    """A query, a passage that is relevant to it, and one that nobody judged relevant."""
+    """A query, a relevant passage, and a passage that is not judged relevant."""
 
     query_id: str
     positive_id: str
@@ -103,9 +103,9 @@ def canonical_lines(batch: pa.RecordBatch) -> pa.Buffer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
-    """A built data set whose manifest has been read; `open_dataset` makes it.
+    """A built data set, see `open_dataset`.
 
-    It reads rows and triples when they are requested, and checks them against the manifest.
+    Rows and triples are read on request, and checked against the manifest.
 
     Attributes:
         folder: the folder of its files.
@@ -132,12 +132,12 @@ class Dataset:
 
     @property
     def shifts(self) -> Mapping[str, Shift]:
-        """The table of shifts with the data set's labelled ones, whether or not it has the rest."""
+        """All shifts of the table, and the data set's shifts of labels."""
         return known_shifts(self.manifest.shifts)
 
     @property
     def info(self) -> DataInfo:
-        """What reports record of the data set."""
+        """The data set's facts for reports."""
         manifest = self.manifest
         return DataInfo(
             manifest.data_version,
@@ -164,7 +164,7 @@ class Dataset:
 
     @property
     def exclusions(self) -> Exclusions:
-        """The passages that its build excluded, in every run and judgement.
+        """The passages excluded by its build, from every run and judgement.
 
         Raises:
             NotFoundError: if the file of excluded pairs is missing.
@@ -176,19 +176,18 @@ class Dataset:
         """Read one split.
 
         Args:
-            config: ``length-short`` is the experiment that holds ``short`` out, ``length`` is the
-                whole shift.
-            split: ``train``, ``validation`` or ``test``; for a whole shift ``queries``.
+            config: ``length-short`` is the experiment with held-out group ``short``, ``length`` the
+                complete shift.
+            split: ``train``, ``validation`` or ``test``; for a complete shift ``queries``.
 
         Returns:
             The columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids`` and ``relevances``;
-            of a whole shift also ``split``. A data set that holds ids only lacks ``text``.
+            for a complete shift also ``split``. A data set of ids has no ``text``.
 
         Raises:
             UnknownNameError: if the data set has no such config or split.
-            UsageError: if the config holds triples; `triples` streams them.
-            IntegrityError: if a file is missing, is not the one that was built, or unpacks to more
-                than memory should hold.
+            UsageError: if the config has triples; use `triples`.
+            IntegrityError: if a file is missing, was changed, or is too large for memory.
         """
         entries = self._entries(config)
         check_name(f"split of {config}", split, entries)
@@ -203,19 +202,19 @@ class Dataset:
 
         Raises:
             UnknownNameError: if the data set has no such config or split.
-            UsageError: if the config holds triples; `triples` streams them.
-            IntegrityError: if a file is not what was built, or too large; see `table`.
+            UsageError: if the config has triples; use `triples`.
+            IntegrityError: if a file is missing, was changed, or is too large for memory.
         """
         return list(rows_of(self.table(config, split)))
 
     def splits(self, config: str) -> dict[str, list[Row]]:
-        """Read all splits of a config: split -> rows; it raises what `rows` raises."""
+        """Return split -> rows, of all splits of a config; errors as in `rows`."""
         return {split: self.rows(config, split) for split in self._entries(config)}
 
     def test_sets(self, shift: str | Shift) -> dict[str, list[Row]]:
-        """Read the test queries of every group of a shift: group -> rows, in the shift's order.
+        """Return group -> test queries of a shift, in the shift's order.
 
-        A shift that comes in sizes has one test set, ``test``.
+        A shift with sizes has one test set, ``test``.
 
         Raises:
             UnknownNameError: if the data set does not hold the shift.
@@ -241,10 +240,10 @@ class Dataset:
         return TripleStream(tuple(self._files(entry)), entry.rows)
 
     def check_built_from(self, collection: Collection) -> None:
-        """Check that a collection holds the queries that the data set was built from.
+        """Check that a collection has the queries from which the data set was built.
 
         Raises:
-            UsageError: if it holds others.
+            UsageError: if its queries differ.
         """
         built_from = self.manifest.collection
         expected = built_from.get("queries", {}).get("sha256")
@@ -263,28 +262,28 @@ class Dataset:
         return self.manifest.configs[config]
 
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
-        """Yield the files of a split, in the order of their rows, each once it is checked."""
+        """Yield the checked files of a split, in the order of their rows."""
         for file in entry.files:
             path = self.folder / file.path
             if not path.is_file() or sha256_of(path) != file.sha256:
                 what = "has changed since it was built" if path.exists() else "is missing"
                 raise IntegrityError(
-                    f"{path} {what}; 'msshift verify {self.folder}' says more, build it again"
+                    f"{path} {what}; 'msshift verify {self.folder}' lists all differences"
                 )
             yield path
 
 
 def installed_folder() -> Path:
-    """Return where ``msshift install`` keeps the data set, whether or not it is there."""
+    """Return the folder of ``msshift install``, which may not exist."""
     return cache_root() / "data" / DATASET_NAME
 
 
 def locate(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
-    The bare name ``msshift`` means the folder named by ``MSSHIFT_HOME``, or else ``./msshift``, or
-    else the one that was installed; any other path is the folder itself. The folder need not exist.
-    If a process was killed while it replaced the folder, the folder is put back first.
+    The name ``msshift`` is the folder in ``MSSHIFT_HOME``, or else ``./msshift``, or else the
+    installed data set; any other path is the folder itself, which may not exist. If a process was
+    killed while it replaced the folder, the old folder is restored first.
     """
     folder = Path(path).expanduser()
     if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
@@ -299,19 +298,17 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
 
 
 def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool = True) -> Dataset:
-    """Open a built data set; one that is open already is returned as it is.
+    """Return an opened data set; a `Dataset` is returned unchanged.
 
     Args:
-        data: ``msshift`` (see `locate`), the folder of a built data set, or one that is open.
-        installed: whether the installed data set may stand in for ``./msshift``.
+        data: ``msshift`` (see `locate`), the folder of a built data set, or a `Dataset`.
+        installed: whether the installed data set may replace ``./msshift``.
 
-    Returns:
-        The data set; it reads its files when their rows are requested.
+    Returns: The data set, which reads its files on request.
 
     Raises:
-        NotFoundError: if there is no built data set, or only the installed one, and that is not
-            wanted.
-        IntegrityError: if its manifest is not one that this version can read.
+        NotFoundError: if there is no built data set, or only an installed one that is not allowed.
+        IntegrityError: if this version cannot read its manifest.
 
     Examples:
         >>> tests = open_dataset("msshift").test_sets(SHIFTS["length"])
@@ -341,7 +338,7 @@ def load_dataset(
 def load_dataset(
     path: Dataset | str | Path = DATASET_NAME, name: str | None = None, *, split: str | None = None
 ) -> Mapping[str, list[Row]] | list[Row]:
-    """Load one experiment, checked against the manifest of the build.
+    """Return the rows of one experiment, checked against the manifest.
 
     Args:
         path: the built data set; see `open_dataset`.
@@ -367,12 +364,12 @@ def load_dataset(
 
 
 def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> TripleStream:
-    """Load the training triples of one experiment, checked against the manifest of the build.
+    """Return the training triples of one experiment, checked against the manifest.
 
     Args:
         path: the built data set; see `open_dataset`.
-        name: the config, e.g. ``length-short-triples``: triples of the training queries of the
-            experiment that holds ``short`` out.
+        name: the config, e.g. ``length-short-triples`` for the experiment with held-out group
+            ``short``.
 
     Returns:
         The triples of ids, read batch by batch.
@@ -392,24 +389,22 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
 
 
 def find_source(dataset: Dataset, collection: str | None = None) -> str:
-    """Return the name or folder of the collection that a data set was built from.
+    """Return the name or folder of a data set's source collection.
 
     Args:
         dataset: the built data set.
-        collection: the name or folder, if it is given; by default what ``MSSHIFT_COLLECTION``
-            names, else the id of ir_datasets in the manifest, or the folder that the build read on
-            this machine (`note_source`). A generated collection has its name, whatever the
-            variable names.
+        collection: the name or folder. By default the value of ``MSSHIFT_COLLECTION``, or the
+            manifest's id of ir_datasets, or the build's folder on this machine (`note_source`). A
+            generated collection is always found by its name.
 
     Raises:
-        UsageError: if the collection must be named, since the build read it on another machine, or
-            its folder was moved.
+        UsageError: if the collection must be given, because it was on another machine or was moved.
     """
     built_from = dataset.manifest.collection
     name, layout = str(built_from["name"]), built_from.get("layout")
     if layout != "generated":
         collection = collection or os.environ.get(COLLECTION_VARIABLE)
-    # A release that was imported alone records no queries: its id is one of passages alone.
+    # The manifest of an imported release has no queries: its id has passages only.
     if layout in ("generated", "ir_datasets") and "queries" in built_from:
         collection = collection or name
     note = _note_of(dataset.manifest)
@@ -418,7 +413,7 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
         return collection or folder
     gone = f" in {folder}, and there is no such folder now" if folder else ""
     raise UsageError(
-        f"{dataset.folder} was built from {name!r}{gone}; say where that is with --collection (in "
+        f"{dataset.folder} was built from {name!r}{gone}; give its place with --collection (in "
         f"Python, collection) or {COLLECTION_VARIABLE}"
     )
 
@@ -426,12 +421,12 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
 def open_source(
     dataset: Dataset, collection: Collection | str | Path | None, qrels: str | Path | None = None
 ) -> Collection:
-    """Open the collection that a data set was built from.
+    """Return a data set's source collection, opened.
 
     Args:
         dataset: the built data set.
-        collection: what `open_collection` takes; by default what `find_source` finds.
-        qrels: for a folder, the qrels file to read instead.
+        collection: as in `open_collection`; by default the result of `find_source`.
+        qrels: for a folder, another qrels file.
 
     Raises:
         NotFoundError, UsageError: see `open_collection` and `find_source`.
@@ -440,14 +435,14 @@ def open_source(
 
 
 def note_source(manifest: Manifest, collection: Collection | None) -> Manifest:
-    """Record in the cache which folder a collection was read from, and return the manifest.
+    """Record the folder of a collection in the cache, and return the manifest.
 
-    `find_source` reads the record. Manifests hold no path: they are the same on every machine, and
-    are published. A cache that cannot be written is no error.
+    `find_source` reads the record. Manifests have no path: they are equal on every machine, and
+    published. A cache that cannot be written is not an error.
 
     Args:
         manifest: the manifest of a data set.
-        collection: its collection; nothing is recorded of one that is not in a folder.
+        collection: its collection; only folders are recorded.
     """
     address = collection.address if collection is not None else None
     if address is not None and Path(address).is_absolute():
@@ -462,14 +457,14 @@ def _note_of(manifest: Manifest) -> Path:
 
 
 def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
-    """Recompute every digest and count of a built data set, and look for extra files.
+    """Recompute every digest and count of a built data set, and find extra files.
 
     Args:
         data: the built data set; see `open_dataset`. The installed one is checked only if its
             folder is given.
 
     Returns:
-        The manifest, and what differs from it; no findings if the data set is what was built.
+        The manifest, and a finding for each difference from it.
 
     Raises:
         NotFoundError: if there is no built data set.
@@ -505,7 +500,7 @@ def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
     if not path.is_file():
         yield Finding("missing-file", "the file is missing", str(path))
     elif sha256_of(path) != digest:
-        yield Finding(code, "the bytes are not those that were written", str(path))
+        yield Finding(code, "the bytes differ from the manifest's SHA-256", str(path))
 
 
 def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
@@ -526,10 +521,10 @@ def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[
         pa.ArrowException,
         KeyError,
         OSError,
-        TypeError,  # a column of other values than the build's: ids that another tool made numbers
+        TypeError,  # a column of another type, e.g. ids that another tool changed to numbers
     ) as error:
         source = str(folder / entry.files[0].path)
-        # Thrift's messages hold bytes of the file, and end in a line break.
+        # Thrift's messages contain bytes of the file, and end in a line break.
         words = "".join(letter if letter.isprintable() else " " for letter in str(error)).split()
         yield Finding(
             "unreadable", f"not a Parquet file of this data set: {' '.join(words)}", source
@@ -560,7 +555,7 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
             )
             yield from _compare(folder, f"rows of {config}", stated, found)
     if digest != expected:
-        yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
+        yield Finding("changed-rows", "the rows differ from the manifest's digest", str(paths[0]))
     else:
         what = f"digest without texts of {place}"
         yield from _compare(folder, what, entry.ids_digest, without_texts)
@@ -568,5 +563,5 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
 
 def _compare(folder: Path, what: str, stated: object, found: object) -> Iterator[Finding]:
     if stated != found:
-        message = f"{what}: it says {stated}, found {found}"
+        message = f"{what}: expected {stated}, found {found}"
         yield Finding("changed-manifest", message, str(folder / MANIFEST_NAME))

@@ -1,4 +1,4 @@
-"""The rows of a data set, read from Parquet, and the digests that a build promises to reproduce."""
+"""Rows of a data set, read from Parquet, and their digests, which builds reproduce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msshift_bench.records import OTHERS, PLACES, Row
 from msshift_bench.shifts import Shift
 
 _BATCH = 8192
-"""Rows that are Python objects at a time."""
+"""Number of rows converted to Python objects at a time."""
 
 
 def sha256_of(path: Path) -> str:
@@ -27,16 +27,16 @@ def sha256_of(path: Path) -> str:
 def read_batches(
     path: Path, columns: Sequence[str] = (), *, size: int = _BATCH, in_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what a Parquet file of a data set holds; somebody else may have built it.
+    """Yield the content of a data set's Parquet file, which is not trusted.
 
     Args:
         path: the file.
         columns: the columns to read; all, if empty.
-        size: the most rows of a batch.
-        in_all: whether all batches are held in memory, and not one after the other.
+        size: the largest number of rows of a batch.
+        in_all: whether the caller keeps all batches in memory.
 
     Raises:
-        IntegrityError: if its texts are larger than memory should hold.
+        IntegrityError: if its texts are too large for memory.
     """
     schema = pq.read_schema(path.absolute())
     if columns:
@@ -49,7 +49,7 @@ def read_batches(
 
 
 def read_split(paths: Iterable[Path]) -> pa.Table:
-    """Return the rows of the files of a split; it raises what `read_batches` raises."""
+    """Return the rows of the files of a split; errors as in `read_batches`."""
     tables = (
         pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path.absolute()))
         for path in paths
@@ -58,7 +58,7 @@ def read_split(paths: Iterable[Path]) -> pa.Table:
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
-    """Yield the rows of a table that has the columns of `Row`; without ``text``, texts are ""."""
+    """Yield the rows of a table with the columns of `Row`; without ``text``, texts are ""."""
     no_texts = "text" not in table.column_names
     # In batches, since values are many times larger in Python than in the table.
     for batch in table.to_batches(max_chunksize=_BATCH):
@@ -71,10 +71,9 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 
 
 def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
-    """Return the rows of a whole shift: group -> place -> rows.
+    """Return group -> place -> number of rows, of a complete shift.
 
-    The test set and the validation queries of a shift that comes in sizes count for each of its
-    training sets.
+    For a shift with sizes, test and validation queries count for each training set.
     """
     rows = Counter(zip(*(table[name].to_pylist() for name in ("group", "split")), strict=True))
     if shift.by_size:
@@ -84,13 +83,13 @@ def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
 
 
 def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
-    """Return the canonical form of each row: a JSON array without spaces, not yet closed by ``]``.
+    """Return the canonical form of each row: a JSON array without spaces, without its last ``]``.
 
-    What follows it is ``]``, or in the config of a whole shift a comma, the split and ``]``.
+    The caller adds ``]``, or in the config of a complete shift a comma, the split and ``]``.
 
     Args:
         table: the rows.
-        texts: whether the form holds the texts; otherwise every text is empty.
+        texts: whether to include texts; otherwise every text is empty.
     """
     # Ten times faster than json.dumps, which would otherwise be a third of a build.
     quote = encode_basestring
@@ -105,7 +104,7 @@ def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
 
 
 def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = None) -> str:
-    """Return the SHA-256 of rows whose `row_lines` are given: 64 hexadecimal digits.
+    """Return the SHA-256 of rows, from their `row_lines`: 64 hexadecimal digits.
 
     Args:
         lines: the canonical forms of the rows, sorted by query_id.
@@ -117,7 +116,7 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
 
 
 def joined(lines: pa.Array, end: str) -> pa.Buffer:
-    """Return the bytes of lines, one after the other, each with its end."""
+    """Return the concatenated bytes of lines, each with its end."""
     ended = pc.binary_join_element_wise(lines, end, "")
     return pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], ended), "")[0].as_buffer()
 
@@ -129,11 +128,11 @@ def rows_digest(table: pa.Table, *, texts: bool = True) -> str:
 
 
 class ContentDigest:
-    """A SHA-256-based digest of a set of rows that does not depend on their order.
+    """A digest of a set of rows that does not depend on their order, based on SHA-256.
 
-    The rows' digests are added modulo 2**256, so that rows can stream past in any order. Every
-    field is length-prefixed, so that no two different rows are the same bytes. It guards against
-    accidents, not against an adversary who may choose the rows.
+    The rows' digests are added modulo 2**256, so that rows can be streamed in any order. Fields are
+    length-prefixed, so that different rows have different bytes. It detects accidents, not an
+    adversary who chooses rows.
     """
 
     def __init__(self) -> None:

@@ -1,16 +1,16 @@
-"""A built data set on the Hugging Face Hub, and in the datasets library's cache.
+"""Data sets on the Hugging Face Hub, and in the cache of the library datasets.
 
-`push_dataset` writes one commit, tagged with the data version, where ``upload_folder`` of
-huggingface_hub may write several. `install_dataset` copies a data set from the Hub or a folder.
-huggingface_hub finds the token, and no message holds it: errors of the HTTP library may spell out
-the headers of a request, so messages neither quote nor chain them.
+`push_dataset` writes one commit, tagged with the data version; ``upload_folder`` of huggingface_hub
+may write several. `install_dataset` copies a data set from the Hub or a folder. huggingface_hub
+finds the token. Errors of the HTTP library may contain headers with the token, so messages neither
+quote nor chain them.
 
-With ``load_dataset("msshift", ...)`` the datasets library looks for a folder ``./msshift``, then
-asks the Hub. If the Hub does not know the name or is offline, the library takes what its cache
-holds under ``msshift/<config>/<version>/<hash>``, of several hashes the folder changed last. The
-hash is one of the card, which names the content digest. Installing prepares all configs there from
-the installed folder, as those changed last, and removes what it prepared of earlier builds. What
-the library itself has cached of other folders of that name stays.
+With ``load_dataset("msshift", ...)`` the library datasets looks for a folder ``./msshift``, then on
+the Hub. If the Hub does not have the name or is offline, the library uses its cache,
+``msshift/<config>/<version>/<hash>``, with the folder changed last. The hash is of the card, which
+has the content digest. Installing prepares all configs in this cache, so that they are changed
+last, and removes configs prepared for earlier builds. Folders that the library has cached itself
+stay.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ from msshift_bench.shifts import DATASET_NAME, holds_triples
 _logger = logging.getLogger(__name__)
 
 _NOT_THE_DATA = (".gitattributes", "eval.yaml")
-"""Files of a repository that are no part of a data set, and that `push_dataset` leaves alone: what
-the Hub itself adds to each, and what makes it a benchmark."""
+"""Files of a repository that `push_dataset` keeps: added by the Hub, or for its benchmarks."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 _PREPARED = ".prepared-by-msshift"
-"""The file that marks what installing has prepared in the datasets library's cache."""
+"""The file that marks configs prepared by installing in the cache of datasets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push did.
+    """The result of a push.
 
     Attributes:
         repo: the repository, ``org/name``.
-        commit: the commit that holds the data set.
+        commit: the commit of the data set.
         tag: the data version.
         url: the repository's page.
         created: whether the repository is new.
-        unchanged: whether the repository held the same files already; then there is no new commit.
+        unchanged: whether the repository already had the same files, so that there is no new
+            commit.
         files: the files that the commit added, changed or deleted.
     """
 
@@ -91,26 +91,26 @@ def push_dataset(
     move_tag: bool = False,
     token: str | None = None,
 ) -> Pushed:
-    """Make a data set repository on the Hub hold exactly a built data set.
+    """Write a built data set to a repository on the Hub, and return the commit.
 
-    One commit adds new and changed files and deletes all others, so that a failed upload leaves the
-    previous version as it was. If only the tag is missing, only the tag is set: a second call
-    completes an interrupted one.
+    One commit adds new and changed files and deletes all others, so that a failed upload does not
+    change the previous version. A second call completes an interrupted one, e.g. sets a missing
+    tag.
 
     Args:
         data: a built data set; see `open_dataset`.
         repo: ``org/name``; created if it does not exist.
-        private: create it as a private one.
-        move_tag: move the tag of the data version to this build if it names another.
+        private: whether to create a private repository.
+        move_tag: whether to move the tag of the data version from another build to this one.
         token: the Hub's token; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
 
     Returns:
         The commit and the files that it changed.
 
     Raises:
-        IntegrityError: if the folder is not what was built.
-        UsageError: if the repository holds anything but a data set, is public although `private` is
-            set, or has other content under the tag of this data version.
+        IntegrityError: if the folder was changed after the build.
+        UsageError: if the repository has other files than a data set, is public although `private`
+            is set, or has other content under the tag of this data version.
         MissingError: if there is no token.
         HubError: if the Hub cannot be reached or refuses.
 
@@ -126,7 +126,7 @@ def push_dataset(
     folder = dataset.folder
     manifest, findings = verify_dataset(dataset)
     if findings:
-        raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
+        raise IntegrityError(f"{folder} was changed after the build, and is not pushed:", findings)
     api = hub.HfApi(token=token, library_name="msshift-bench")
     with _hub_errors(f"cannot push to {repo}"):
         if not _has_token(hub, token):
@@ -178,7 +178,7 @@ def push_dataset(
 
 
 def _ensure(api: Any, repo: str, *, private: bool) -> bool:
-    """Create a repository if it does not exist, and say whether it did not."""
+    """Create a repository if it does not exist, and return whether it was created."""
     errors = require("huggingface_hub.errors", "hf")
     try:
         info = api.dataset_info(repo)
@@ -193,7 +193,7 @@ def _ensure(api: Any, repo: str, *, private: bool) -> bool:
 
 
 def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
-    """Return path -> SHA-256 of a file in large storage, or git's SHA-1 of any other."""
+    """Return path -> SHA-256 of files in large storage, git's SHA-1 of other files."""
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
@@ -210,7 +210,7 @@ def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str
 
 
 def _download(repo: str, revision: str | None = None, token: str | None = None) -> Path:
-    """Download a data set from the Hub into the cache of huggingface_hub.
+    """Return the folder of a data set, downloaded into the cache of huggingface_hub.
 
     Args:
         repo: ``org/name``.
@@ -218,10 +218,10 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
         token: the Hub's token; by default the one huggingface_hub finds.
 
     Returns:
-        The folder of the download; without a network, that of an earlier download.
+        The folder of the download; without a network, of an earlier download.
 
     Raises:
-        NotFoundError: if there is no such data set or revision.
+        NotFoundError: if the data set or the revision does not exist.
         HubError: if the Hub cannot be reached or refuses.
     """
     hub = require("huggingface_hub", "hf", "downloading from the Hub")
@@ -235,13 +235,13 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
 
 
 def ask_hub(seconds: float = 5) -> str:
-    """Return the Hub's address if it answers.
+    """Return the Hub's address, after a successful request.
 
     Args:
         seconds: how long to wait for an answer.
 
     Raises:
-        HubError: if it does not answer, or may not be asked.
+        HubError: if it does not answer, or requests are disabled.
     """
     address: str = require("huggingface_hub", "hf", "asking the Hub").constants.ENDPOINT
     with _hub_errors(f"cannot reach {address}"):
@@ -250,14 +250,14 @@ def ask_hub(seconds: float = 5) -> str:
 
 
 def ask_only_if_it_answers(name: str | Path, what: str) -> None:
-    """Let libraries ask the Hub for a model only if it answers, else take what its cache holds.
+    """Context in which libraries request a model from the Hub if it answers, else from its cache.
 
-    They repeat each request that fails, for minutes in all; this asks once. A Hub that does not
-    answer is not asked again before the process ends.
+    Libraries repeat failed requests, for minutes in total; here one request is made. If the Hub
+    does not answer, this process makes no further request.
 
     Args:
-        name: the model: a folder, for which the Hub is not asked, or its id on the Hub.
-        what: what needs the model, for the message about an extra.
+        name: the model: a folder, which needs no request, or its id on the Hub.
+        what: the feature that needs the model, for the message about an extra.
     """
     if Path(name).is_dir() or str(name).startswith((".", "/", "~")):
         return
@@ -267,7 +267,7 @@ def ask_only_if_it_answers(name: str | Path, what: str) -> None:
     try:
         ask_hub()
     except HubError as error:
-        _logger.warning("%s; what its cache holds is taken as it is", error)
+        _logger.warning("%s; the cached model is used without a check for updates", error)
         constants.HF_HUB_OFFLINE = True
 
 
@@ -275,14 +275,14 @@ def check_repo_name(repo: str) -> None:
     """Check that a name has the form ``org/name``.
 
     Raises:
-        UsageError: if it has not.
+        UsageError: for another form.
     """
     if not _NAME.fullmatch(repo):
         raise UsageError(f"a repository of the Hub is named org/{DATASET_NAME}, not {repo!r}")
 
 
 def _has_token(hub: ModuleType, token: str | None) -> bool:
-    """Say whether there is a token, and refuse one that cannot be sent."""
+    """Return whether there is a token; raise `UsageError` for an invalid one."""
     sent = token or hub.get_token() or ""
     if not (sent.isascii() and sent.isprintable()):
         raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
@@ -290,7 +290,7 @@ def _has_token(hub: ModuleType, token: str | None) -> bool:
 
 
 def _differing(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
-    """Return the paths whose content differs, or that only one side has, sorted."""
+    """Return the sorted paths with different content, or on one side only."""
     local = {
         file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
     }
@@ -307,7 +307,7 @@ def _is(file: Path, digest: str) -> bool:
 
 @contextmanager
 def _hub_errors(what: str) -> Iterator[None]:
-    """Turn errors of huggingface_hub into one sentence that begins with `what`."""
+    """Context that changes errors of huggingface_hub to one sentence that begins with `what`."""
     errors = require("huggingface_hub.errors", "hf")
     try:
         yield
@@ -340,7 +340,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answer(error: Any) -> str:
-    """Say in words what an ``HfHubHTTPError`` means for the user."""
+    """Return the meaning of an ``HfHubHTTPError`` and its fix."""
     status = error.response.status_code
     reason = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
@@ -350,7 +350,7 @@ def _answer(error: Any) -> str:
     }.get(status)
     if reason is None and status < 500:
         reason = (
-            "the Hub refuses: " + (error.server_message or "it does not say why").split("\n")[0]
+            "the Hub refuses: " + (error.server_message or "no reason was given").split("\n")[0]
         )
     return f"{reason or 'the Hub does not do it; try again later'} (HTTP {status})"
 
@@ -362,7 +362,7 @@ class Installed:
     Attributes:
         folder: the copy of the data set.
         configs: the configs that `datasets.load_dataset` now finds.
-        cache: the datasets library's folder of these configs.
+        cache: the folder of these configs in the cache of datasets.
         data_version: the data set's version.
         content_digest: the data set's content digest.
         unchanged: whether the same data set was installed already.
@@ -383,25 +383,24 @@ def install_dataset(
     triples: bool = False,
     token: str | None = None,
 ) -> Installed:
-    """Copy a data set into the user's cache and fill the datasets library's cache from it.
+    """Copy a data set into the user's cache, and prepare it in the cache of datasets.
 
     Args:
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit.
-        triples: prepare the configs of training triples, too; they hold millions of rows.
+        triples: whether to prepare the configs of training triples, with millions of rows.
         token: the Hub's token; by default the one huggingface_hub finds.
 
-    Returns:
-        What is installed, and where.
+    Returns: The installed data set.
 
     Raises:
-        NotFoundError: if there is no such folder, data set or revision.
-        IntegrityError: if it is not what was built; the data set installed before stays.
+        NotFoundError: if the folder, data set or revision does not exist.
+        IntegrityError: if it was changed after the build; the earlier installed data set stays.
         UsageError: if `revision` is given for a folder.
         HubError: if the Hub cannot be reached or refuses.
 
     Examples:
-        From then on the datasets library finds it in every folder, offline, too::
+        The library datasets then finds it from every folder, also offline::
 
             install_dataset("org/msshift", revision="2.0.0")
             datasets.load_dataset("msshift", "length-short")
@@ -437,7 +436,7 @@ def _find(source: Dataset | str | Path, revision: str | None, token: str | None)
 
 
 def _copy(origin: Path, folder: Path) -> bool:
-    """Make `folder` a verified copy of a data set, and say whether it was not one before."""
+    """Make `folder` a verified copy of a data set, and return whether it was changed."""
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests
     if same and not origin.samefile(folder):
@@ -451,7 +450,9 @@ def _copy(origin: Path, folder: Path) -> bool:
             for finding in verify_dataset(partial)[1]
         ]
         if findings:
-            raise IntegrityError(f"{origin} is not what was built, and is not installed:", findings)
+            raise IntegrityError(
+                f"{origin} was changed after the build, and is not installed:", findings
+            )
     return not same
 
 
@@ -464,7 +465,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Path:
-    """Prepare configs in the datasets library's cache, and return its folder of them."""
+    """Prepare configs in the cache of datasets, and return their folder."""
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()
     with quieten(datasets):
@@ -479,7 +480,7 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
                 os.utime(prepared)
     marks = cache.glob(f"*/*/*/{_PREPARED}")
     earlier = [mark.parent for mark in marks if mark.parent.name not in current]
-    # Leftovers of a killed process, on which the library would stumble.
+    # Leftovers of a killed process would make the library fail.
     for obsolete in [*earlier, *cache.glob("*/*/*.incomplete")]:
         remove_folder(obsolete)
     return cache

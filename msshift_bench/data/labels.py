@@ -1,4 +1,4 @@
-"""Labels of queries, by which scores are broken down: the lines of a file, or groups of a shift."""
+"""Labels of queries for slices: from a file, or the groups of a shift."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> di
     r"""Return query_id -> label.
 
     Args:
-        by: a file of two tab-separated columns, query_id and label, with or without a header; or
-            the name of a shift of the data set, or the beginning of one alone; the shift's groups
-            are then the labels. A query in two groups, as a few of the official release are, has
-            the first as its label.
+        by: a file of two tab-separated columns, query_id and label, with or without a header. Or
+            the name of a shift of the data set, or its unique beginning: the labels are then the
+            shift's groups, for a query in two groups the first.
         data: the built data set; only read for a shift.
 
-    Raises:
-        UnknownNameError: if it is neither.
-        CollectionError: if the file is malformed, labels a query twice, or has an empty label.
-        NotFoundError: if there is no data set.
+    Raises: UnknownNameError: if it is neither a file nor a shift. CollectionError: if the file is
+        malformed, labels a query twice, or has an empty label. NotFoundError: if there is no data
+        set.
 
     Examples:
         >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")

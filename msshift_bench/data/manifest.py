@@ -1,4 +1,4 @@
-"""The manifest of a built data set: what was built, from which data, with which digests."""
+"""The manifest of a built data set: its configs, source data and digests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, LabelledShift, holds_triples, known_shifts
 
 DATA_VERSION = "2.0.0"
-"""The version of the building rules; it changes when the same input gives other rows."""
+"""The version of the building rules; it changes if rows of the same input change."""
 
 MANIFEST_NAME = "manifest.json"
 CARD_NAME = "README.md"
@@ -43,7 +43,7 @@ _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 
 _MOST = Field(max_length=10_000)
-"""Of a table or list: that it has no more members."""
+"""Constraint of a table or list on its number of members."""
 
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
@@ -72,7 +72,7 @@ BIBTEX: Mapping[str, str] = MappingProxyType(
 
 
 class _Facts(Checked):
-    """What a manifest says of every shift; the rest depends on the shift."""
+    """The manifest's facts about every shift; further facts depend on the shift."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -90,7 +90,7 @@ class _Rows(Checked):
 
 
 class _Source(Checked):
-    """What a manifest says of every collection; the rest depends on what was built."""
+    """The manifest's facts about every collection; further facts depend on the build."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -102,7 +102,7 @@ class _Source(Checked):
 
 
 def _like(model: type[Checked]) -> AfterValidator:
-    """Return the check of an object that stays one, with members that the model does not have."""
+    """Return a check of an object by a model; the object is kept, with further members."""
 
     def check(value: Mapping[str, Any]) -> Mapping[str, Any]:
         model.model_validate(value)
@@ -112,7 +112,7 @@ def _like(model: type[Checked]) -> AfterValidator:
 
 
 def _with_groups(shifts: Any) -> Any:
-    """Return the same facts, with a `LabelledShift` as the name of each shift of labels."""
+    """Return the facts, with a `LabelledShift` as the name of each shift of labels."""
     if not isinstance(shifts, Mapping):
         return shifts
 
@@ -137,7 +137,7 @@ class FileEntry:
         path: relative to the data set's folder, with ``/``.
         rows: number of rows.
         bytes: size of the file.
-        sha256: SHA-256 of the file, which is the same for one pyarrow version.
+        sha256: SHA-256 of the file, equal for one pyarrow version.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -155,11 +155,11 @@ class SplitEntry:
     Attributes:
         files: its files, in the order of their rows.
         rows: number of rows.
-        digest: SHA-256 of the canonical rows with texts, which a rebuild must reproduce and
-            `hydrate_dataset` must restore.
-        ids_digest: the same with every text left empty, for data sets without texts. Triples hold
-            no texts; there both are equal.
-        arrow_bytes: size of the rows in memory, as the datasets library counts it.
+        digest: SHA-256 of the canonical rows with texts, equal after a rebuild or
+            `hydrate_dataset`.
+        ids_digest: SHA-256 of the canonical rows with empty texts, for data sets without texts. For
+            triples, which have no texts, both are equal.
+        arrow_bytes: size of the rows in memory, as in the library datasets.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -173,23 +173,23 @@ class SplitEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The facts that a built data set records about itself.
+    """The facts about a built data set.
 
     Attributes:
-        data_version: `DATA_VERSION` at the time.
+        data_version: `DATA_VERSION` of the build.
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: one digest over all queries; see `content_digest`.
-        texts: whether the rows hold the queries' texts; false after ``--ids-only``.
+        texts: whether the rows have the queries' texts; false after ``--ids-only``.
         collection: name, layout, text variant, licence, and counts and digests of queries and
             qrels.
         parameters: seed and requested sizes; ``exclude`` where the build excluded passages;
             ``words`` where texts are not divided into words by white space.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
-            place, and whether the training sets are balanced; see `is_balanced`. Of a shift of
-            labels also ``groups``: group -> one line on it; its name is a `LabelledShift`.
+            place, and whether the training sets are balanced; see `is_balanced`. A shift of labels
+            also has ``groups``: group -> description; its name is a `LabelledShift`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
-        written_with: package -> version; no digest covers these.
+        written_with: package -> version, in no digest.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -213,9 +213,9 @@ class Manifest:
         return {MANIFEST_NAME, *self.files, *(file.path for e in entries for file in e.files)}
 
     def without_texts(self) -> list[str]:
-        """Return the configs of queries whose texts the build did not have; no digest knows them.
+        """Return the configs of queries that were built without texts.
 
-        A data set of ids has digests of its texts, too, unless it was imported without them.
+        Other data sets of ids still have digests of their texts.
         """
         return [
             config
@@ -227,7 +227,7 @@ class Manifest:
     def describe_groups(self, shift: str) -> Mapping[str, str]:
         """Return a description of each group: its top terms, its question words, or the table's.
 
-        C2 of another collection is another topic than the release's C2.
+        C2 of another collection is not the topic C2 of the release.
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
@@ -239,11 +239,11 @@ class Manifest:
 
 
 def is_balanced(sizes: Mapping[str, int]) -> bool:
-    """Say whether groups give the same number of training queries, to 1%.
+    """Return whether groups have the same number of training queries, to 1%.
 
-    If they do not, a model that lacks a large group also learns from fewer queries. Builds give
-    exactly the same number, unless they take all; from the release's lists, a few queries may not
-    join.
+    Otherwise a model trained without a large group also has fewer queries. Builds give exactly
+    equal numbers, unless they use all queries; of the release's lists, a few queries may not be
+    found.
     """
     return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
 
@@ -257,9 +257,9 @@ class DataInfo:
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: the data set's content digest.
         collection: the collection's name.
-        training: shift, of those that have training queries -> whether its training sets are
-            ``balanced`` (see `is_balanced`), and ``queries``: group -> training queries.
-        exclude: the passages that its build excluded, in words; "" if there are none.
+        training: shift with training queries -> ``balanced`` (see `is_balanced`), and ``queries``:
+            group -> number of training queries.
+        exclude: description of the passages excluded by its build; "" for none.
         groups: shift -> group -> a description of its queries; see `Manifest.describe_groups`.
         words: how texts are divided into words, a name in `msshift_bench.words.WORDS`; "" for the
             default.
@@ -278,8 +278,7 @@ class DataInfo:
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     """Return one SHA-256 over the digests of all splits, in the order of their names.
 
-    It identifies the queries that figures were computed on. Triples, which can be added later, and
-    texts, which can be left out, do not change it.
+    It identifies the queries of figures. It does not depend on triples and texts.
     """
     lines = (
         f"{config}/{split} {splits[split].digest}\n"
@@ -291,10 +290,10 @@ def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
 
 
 def check_collection_name(name: str) -> None:
-    """Check that a manifest can hold the name of a collection, which may be a folder's.
+    """Check that the name of a collection is valid in a manifest.
 
     Raises:
-        UsageError: if `read_manifest` would refuse it.
+        UsageError: if `read_manifest` would not accept it.
     """
 
     def refuse(findings: list[Finding]) -> UsageError:
@@ -312,16 +311,16 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def holds_manifest(folder: Path) -> bool:
-    """Say whether a folder has a manifest of a data set, be it damaged or of another version.
+    """Return whether a folder has a data set's manifest, maybe damaged or of another version.
 
-    Other programs have files of that name, too.
+    Other programs also write files of that name.
     """
     try:
         raw = json.loads((folder / MANIFEST_NAME).read_bytes())
     except FileNotFoundError:
         return False
     except (ValueError, RecursionError):
-        return True  # Nobody can tell any more.
+        return True  # Damaged, so maybe a manifest.
     return isinstance(raw, dict) and not raw.keys().isdisjoint(("content_digest", "configs"))
 
 
@@ -330,8 +329,8 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         NotFoundError: if the folder or its manifest does not exist.
-        IntegrityError: if the manifest is not one that this version can read; it names every wrong
-            field by its JSON path. Or if it was changed after it was written.
+        IntegrityError: if this version cannot read the manifest, with the JSON path of every wrong
+            field; or if it was changed after it was written.
     """
     path = folder / MANIFEST_NAME
     try:

@@ -1,4 +1,4 @@
-"""Queries, judgements and variants as people write them, read by one loop that finds all errors."""
+"""Reading of queries, judgements and variants from files, with findings for all errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from msshift_bench.records import Qrel
 _MARK = "#"
 
 _ID = re.compile(r"[^\0\t-\r ]+")
-"""What a field of a run file may be; only ASCII white space separates them."""
+"""Pattern of a field of a run file; only ASCII white space separates fields."""
 
 COLUMN_NAMES = frozenset(
     f"{kind}{end}" for kind in ("query", "doc", "corpus") for end in ("_id", "-id", "id")
 ).union(("qid", "pid", "docno"))
-"""Names of a column of ids, which a header holds in place of an id."""
+"""Names of columns of ids in a header."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -30,13 +30,13 @@ def read_table(
     findings: FindingLog,
     problem_of: Callable[[Key, Value, bool], tuple[str, ...]],
 ) -> dict[Key, Value]:
-    """Return the sound rows in their order; what is wrong with the others goes into `findings`.
+    """Return the sound rows in their order; the others give findings.
 
     Args:
-        rows: source, line, key and value of each row; no two rows may have a key in common.
-        findings: the log for findings.
-        problem_of: takes a key, its value, and whether the key was there before; returns nothing
-            for a sound row, else a finding's code and message, and perhaps its fix.
+        rows: source, line, key and value of each row; keys must be unique.
+        findings: the log of findings.
+        problem_of: takes a key, its value, and whether the key is repeated; returns nothing for a
+            sound row, else a finding's code, message and optional fix.
     """
     sound: dict[Key, Value] = {}
     for source, line, key, value in rows:
@@ -50,7 +50,7 @@ def read_table(
 
 
 def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
-    """Yield source, line, query_id and text of the lines of a file, which divide both by a tab."""
+    """Yield source, line, query_id and text of the lines of a file, separated by a tab."""
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
         yield str(path), line, query_id, text
 
@@ -65,12 +65,12 @@ def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str
 def read_texts(
     rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
 ) -> dict[str, str]:
-    """Return query_id -> text of queries, each of which has a text and an id of its own.
+    """Return query_id -> text; ids must be unique, and texts not empty.
 
     Args:
-        rows: what `query_rows` yields.
-        findings: the log for findings.
-        filled: their file, if it must hold a query.
+        rows: rows from `query_rows`.
+        findings: the log of findings.
+        filled: their file, if it must have a query.
     """
     texts = read_table(rows, findings, _problem_of_query)
     if filled is not None and not texts and not len(findings):
@@ -79,7 +79,7 @@ def read_texts(
 
 
 def problem_of_id(name: str, value: str) -> tuple[str, ...]:
-    """Return a finding's code, message and fix, if a value is no id for run files; else nothing.
+    """Return a finding's code, message and fix, if a value is not a valid id; else nothing.
 
     Args:
         name: the name of its column, ``query_id`` or ``doc_id``.
@@ -104,12 +104,12 @@ def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str,
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Read a file of queries, query_id and text with a tab between them: query_id -> text.
+    """Return query_id -> text, from a file of both separated by a tab.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if the file is malformed, repeats an id, holds a query without text, or
-            holds none.
+        CollectionError: if the file is malformed or empty, an id is repeated, or a query has no
+            text.
     """
     findings = FindingLog()
     queries = read_texts(query_rows(path, findings), findings, path)
@@ -122,13 +122,12 @@ def read_judgements(
 ) -> dict[str, dict[str, int]]:
     """Return the judgements of queries: query_id -> doc_id -> relevance, in their order.
 
-    A judgement that is repeated counts once, as in `judged_once`.
+    A repeated judgement counts once, as in `judged_once`.
 
     Args:
-        rows: what `qrel_rows` yields.
-        findings: the log for findings.
-        queries: the ids of the queries; `None` where they could not be read, so that any may be
-            judged.
+        rows: rows from `qrel_rows`.
+        findings: the log of findings.
+        queries: the ids of the queries; `None` if they could not be read, to accept any.
     """
 
     def known() -> Iterator[tuple[str, int, Qrel]]:
@@ -148,12 +147,12 @@ def read_judgements(
 
 
 class Variant(NamedTuple):
-    """A variant of a query: the same in other words or with an error, by some method.
+    """A variant of a query: a paraphrase, or the query with an error, by some method.
 
     Attributes:
-        query_id: the id of the query that it is a variant of.
-        text: its own text.
-        method: what made it, e.g. ``typos-1``; one word without ``#``.
+        query_id: the id of the original query.
+        text: the text of the variant.
+        method: the name of the method, e.g. ``typos-1``; one word without ``#``.
 
     Examples:
         >>> Variant("1048585", "waht is paula deen's brother", "typos-1").run_id
@@ -166,22 +165,21 @@ class Variant(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """The query_id that it has in run files."""
+        """Its query_id in run files."""
         return f"{self.query_id}{_MARK}{self.method}"
 
 
 def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Variant, ...]:
-    """Read a file of variants: query_id, text and method, separated by tabs.
+    """Return the variants in a file: query_id, text and method, separated by tabs.
 
     Args:
         path: the file.
-        queries: the ids of the queries that may have variants; by default any.
+        queries: the ids of possible original queries; by default any.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it is malformed, holds two variants of a query by one method, one
-            without text, of no query or by a method that is not one word without ``#``, or holds
-            none.
+        CollectionError: if it is malformed or empty, has two variants of a query by one method, or
+            a variant without text, with an unknown query, or with an invalid name of a method.
     """
 
     def problem_of(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
@@ -212,10 +210,10 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
 
 
 def write_variants(path: Path, variants: Iterable[Variant]) -> None:
-    """Write a file of variants, in their order.
+    """Write variants to a file, in their order.
 
     Raises:
-        DataError: if a text holds a tab or a line break, which would end its field.
+        DataError: if a text has a tab or a line break, which would end its field.
     """
     lines = ["\t".join(variant) for variant in variants]
     for line in lines:

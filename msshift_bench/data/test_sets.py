@@ -1,4 +1,4 @@
-"""Test sets: queries with judgements. Extra ones are other queries than a shift's own, or variants.
+"""Test sets: queries with judgements, of shifts, of extra test sets, or variants.
 
 MS-Shift's first version measured its models on MS MARCO dev and on TREC DL 2019, too (Table 5).
 """
@@ -34,29 +34,27 @@ _CORPUS = ("corpus.jsonl", "collection.tsv")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestSet:
-    """What is asked, and how it is judged: a shift's groups, an extra test set, any qrels.
+    """Queries with judgements: of a shift's groups, of an extra test set, or of any qrels.
 
     Attributes:
-        name: its name: the shift's, a config's, that of the folder of its runs, the qrels file.
-        judged: query_id -> doc_id -> relevance, of the queries that count. It may hold passages
-            judged not relevant; see `relevant_only`.
-        groups: group -> the ids of its queries; one of the set's own name, if it has no others.
-        data: the data that it comes from.
+        name: the name of the shift, config, folder of runs, or qrels file.
+        judged: query_id -> doc_id -> relevance, of the queries that count; see `relevant_only`.
+        groups: group -> the ids of its queries; without groups, one with the name of the test set.
+        data: the data of the test set.
         relevant_only: whether passages judged not relevant are left out, as in a built data set.
-        elsewhere: ids of queries that a run may hold as well, although they do not count here.
-        rows: the queries with their texts, where they are known; sorted by query_id, but of a shift
-            group by group.
-        folder: the folder, or the file of variants, that it was read from.
-        unjudged: how many further queries or variants it holds; they count nowhere.
-        variants: those of its queries that are variants; they have `Variant.run_id` as id. Of a
-            file that holds variants only they are those of any shift's queries; see `of_shift`.
+        elsewhere: ids of queries that runs may contain, and that do not count.
+        rows: the queries with their known texts, sorted by query_id; for a shift, group by group.
+        folder: its folder, or its file of variants.
+        unjudged: number of further queries or variants, which do not count.
+        variants: the variants among its queries, with `Variant.run_id` as id. A file of variants
+            only has variants of any shift's queries; see `of_shift`.
         exclusions: the passages that must not count; see `excluding`.
-        excluded: query_id -> the doc_ids that its runs may hold, and that are removed from them.
-        emptied: ids of queries that count no more, since every relevant passage is excluded.
-        collection: the collection of its own that is searched for it; `None` for the data set's.
+        excluded: query_id -> doc_ids that are removed from runs.
+        emptied: ids of queries that no longer count, as every relevant passage is excluded.
+        collection: its own collection to search; `None` for the data set's collection.
     """
 
-    # pytest looks for tests in classes of such a name.
+    # So that pytest does not collect this class.
     __test__ = False
 
     name: str
@@ -80,24 +78,24 @@ class TestSet:
 
     @property
     def needs_shift(self) -> bool:
-        """Whether it holds variants of a shift's queries, and no query of its own."""
+        """Whether it has only variants of a shift's queries."""
         return bool(self.variants) and not self.judged
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """What decides a ranking for it, for sidecars: its name, and its queries' digest."""
+        """Facts for sidecars: its name, and its queries' digest."""
         queries = ((row.query_id, row.text) for row in self.rows)
         return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
     def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
-        """Return the test set itself or, of variants of any shift's queries, those of one shift.
+        """Return the test set; from a file of variants, the test set of one shift's variants.
 
         Args:
             shift: the shift's name.
             queries: its test queries.
 
         Raises:
-            DataError: if no variant is of one of them.
+            DataError: if no variant is of these queries.
         """
         if not self.needs_shift:
             return self
@@ -112,16 +110,16 @@ class TestSet:
         return _with_variants(replace(self, unjudged=unjudged), variants, tested)
 
     def excluding(self, exclusions: Exclusions) -> TestSet:
-        """Return the test set without some passages, in judgements and in runs.
+        """Return the test set without some passages in judgements and runs.
 
-        A query of which every relevant passage is excluded does not count. A variant excludes what
-        its query excludes.
+        A query does not count if all its relevant passages are excluded. A variant has the
+        exclusions of its query.
 
         Args:
-            exclusions: what to exclude; nothing changes if that is nothing.
+            exclusions: the passages to exclude, maybe none.
 
         Raises:
-            UsageError: if the data set of the test set excludes others.
+            UsageError: if the data set of the test set has other exclusions.
         """
         exclusions = self.exclusions.joined(exclusions, f"the data set of {self.name}")
         if exclusions == self.exclusions or self.needs_shift:
@@ -178,26 +176,26 @@ def _with_variants(
 def read_extra_tests(
     named: Mapping[str, str | Path], collection: Collection | None = None
 ) -> tuple[TestSet, ...]:
-    """Read extra test sets.
+    """Return extra test sets.
 
     Args:
         named: name -> a folder of ``queries.tsv`` (query_id, text) and ``qrels.tsv`` (TREC's four
             columns, or three), each plain or ``.gz``. Queries without a judgement are left out. The
-            folder may hold ``variants.tsv`` (query_id, text, method), which are searched and judged
-            with their queries. A folder with passages is a collection of its own, which is searched
-            in place of `collection`: see `open_collection` for its layouts. In BEIR's layout,
-            ``qrels/test.tsv`` judges if it exists. Instead of a folder, it may be an ir_datasets
-            id, or a file of variants of the test queries of shifts.
-        collection: the collection that will be searched for the other test sets; its passages are
-            read until a relevant one is found for each. Collections of test sets are read, too.
+            folder may have ``variants.tsv`` (query_id, text, method), with the judgements of their
+            queries. A folder with passages is a collection, searched instead of `collection`: see
+            `open_collection` for layouts. In BEIR's layout, the judgements are ``qrels/test.tsv``
+            if it exists. Instead of a folder, it may be an ir_datasets id, or a file of variants of
+            the test queries of shifts.
+        collection: the collection to search for the other test sets; its passages are read until a
+            relevant one is found for each. Collections of test sets are read, too.
 
     Raises:
         UsageError: if a name cannot be a folder's.
-        NotFoundError: if there is no such folder or file, or the folder lacks a file.
+        NotFoundError: if a folder or file does not exist, or the folder lacks a file.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
-        DataError: if the collection holds no passage that is relevant to a query of a test set, or
-            a test set's own collection lacks most of its relevant passages.
+        DataError: if the collection has no relevant passage for a test set, or a test set's own
+            collection lacks most of its relevant passages.
     """
     test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
     if collection is not None:
@@ -209,9 +207,10 @@ def read_extra_tests(
 
 
 def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
-    """Check that a test set's own collection holds most passages that are relevant to its queries.
+    """Check that a test set's own collection has most of its relevant passages.
 
-    A few may lack, as in a data set's collection. Another corpus can share some doc_ids by chance.
+    A few may be missing, as in a data set's collection. Another corpus may have some equal doc_ids
+    by chance.
     """
     relevant = {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
     absent = relevant - {passage.doc_id for passage in collection.passages()}
@@ -224,7 +223,7 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
-    """Check that a collection holds a passage that is relevant to a query of each test set."""
+    """Check that a collection has a relevant passage for each test set."""
     relevant = {
         test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
         for test_set in test_sets
@@ -265,7 +264,7 @@ def _read(name: str, folder: Path) -> TestSet:
 
 
 def _find_collection(folder: Path) -> Collection | None:
-    """Return the collection that a folder or an ir_datasets id is; `None` for queries alone."""
+    """Return the collection of a folder or an ir_datasets id; `None` without passages."""
     if not folder.is_dir():
         return None if folder.is_absolute() else open_collection(folder)
     if not any((folder / f"{name}{end}").is_file() for name in _CORPUS for end in ("", ".gz")):
@@ -275,7 +274,7 @@ def _find_collection(folder: Path) -> Collection | None:
 
 
 def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
-    """Read the queries and judgements of an extra test set, without variants.
+    """Return an extra test set without variants, and the texts of its queries.
 
     Args:
         name: its name.
@@ -285,9 +284,9 @@ def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
         The test set, and query_id -> text of all queries in its folder, judged or not.
 
     Raises:
-        NotFoundError: if there is no such folder, or it lacks a file.
-        CollectionError: if a file is malformed, a judged query has no text, or none is judged; with
-            all that is wrong with both files.
+        NotFoundError: if the folder does not exist or lacks a file.
+        CollectionError: if a file is malformed, a judged query has no text, or no query is judged;
+            with all findings.
     """
     if not folder.is_dir():
         raise NotFoundError(f"no folder {folder} for the test set {name}")

@@ -1,4 +1,4 @@
-"""Training triples as TSV, the format of MS MARCO's own triples, which other trainers read."""
+"""Training triples as TSV, the format of MS MARCO's triples for other trainers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ _BREAKS = str.maketrans("\t\n\r", "   ")
 def export_triples(
     data: Dataset | str | Path, name: str, out: str | Path, *, texts: Collection | None = None
 ) -> int:
-    r"""Write the triples of one config as TSV, one a line, in their order.
+    r"""Write the triples of one config as TSV, one per line, in their order.
 
     With ids a line is ``query_id \t positive_id \t negative_id``, as in MS MARCO's
     ``qidpidtriples``; the SHA-256 of such a file, uncompressed, is the digest that the manifest
     gives for the split. With texts a line holds the texts of the three, as in MS MARCO's
     ``triples.train.small.tsv``; a tab or line break in a text becomes a space.
 
-    Memory does not grow with the triples or the collection; with texts, a temporary file holds the
-    passages.
+    Memory does not grow with triples or passages; with texts, passages are in a temporary file.
 
     Args:
         data: the built data set; see `open_dataset`.
         name: the config, e.g. ``length-short-triples``.
         out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
-        texts: write the texts of this collection, the one that the data set was built from.
+        texts: the data set's source collection, to write texts; by default ids.
 
     Returns:
         The number of triples.
@@ -46,8 +45,8 @@ def export_triples(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such triples.
-        UsageError: if `texts` is another collection, or holds other passages than those that the
-            triples were drawn from, or another process is writing the file.
+        UsageError: if `texts` is another collection or has other passages than the triples'
+            collection, or another process is writing the file.
         IntegrityError: if a file is missing or is not the one that was built.
         DataError: if `texts` lacks a passage.
     """
@@ -63,7 +62,7 @@ def export_triples(
         with write_atomically(out) as file, ExitStack() as stack:
             stream: IO[bytes] = file
             if out.suffix == ".gz":
-                # Neither the time nor the name of the temporary file goes into the header.
+                # The header must have neither the time nor the name of the temporary file.
                 compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
                 stream = cast("IO[bytes]", stack.enter_context(compressed))
             for batch in counted_parts(triples.batches(), "export", len(triples)):
@@ -84,7 +83,7 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
 def _keep(
     collection: Collection, dataset: Dataset, name: str, database: sqlite3.Connection
 ) -> None:
-    """Put the passages into a table, and check that the triples were drawn from them."""
+    """Write the passages to a table, and check that the triples were drawn from them."""
     digest = ContentDigest()
 
     def rows() -> Iterator[tuple[str, str]]:
@@ -99,8 +98,8 @@ def _keep(
     if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():
         raise UsageError(
             f"the triples of {dataset.folder} were drawn from {drawn_from['rows']:,} passages, and "
-            f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give those, or "
-            "make the triples again with 'msshift triples'"
+            f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give "
+            "that collection, or make the triples again with 'msshift triples'"
         )
 
 

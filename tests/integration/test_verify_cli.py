@@ -102,14 +102,14 @@ CASES: list[tuple[Spoil, Named, str]] = [
         (added(file), {(file, "extra-file")}, "")
         for file in ("length-short/more.parquet", "notes.txt")
     ),
-    (edited(*TRAIN, "rows"), {MANIFEST}, "rows of length-short/train: it says "),
-    (edited("shifts", "topics", "rows", "C2", "test"), {MANIFEST}, "rows of topics: it says "),
+    (edited(*TRAIN, "rows"), {MANIFEST}, "rows of length-short/train: expected "),
+    (edited("shifts", "topics", "rows", "C2", "test"), {MANIFEST}, "rows of topics: expected "),
     (edited(*TRAIN, "files", 0, "bytes"), {MANIFEST}, "bytes of length-short/train.parquet: it"),
     (edited("content_digest", by="0" * 64), {MANIFEST}, "its digests contradict each other"),
     (
         edited(*TRAIN, "ids_digest", by="0" * 64),
         {MANIFEST},
-        "digest without texts of length-short/train: it says 0000",
+        "digest without texts of length-short/train: expected 0000",
     ),
     (
         edited(*TRAIN, "files", 0, "rows"),
