@@ -50,7 +50,7 @@ from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 _logger = logging.getLogger(__name__)
 
-_NOT_THE_DATA = (".gitattributes", "eval.yaml")
+_KEPT_FILES = (".gitattributes", "eval.yaml")
 """Files of a repository that `push_dataset` keeps: added by the Hub, or for its benchmarks."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -133,7 +133,7 @@ def push_dataset(
             raise MissingError(
                 "pushing needs a token of the Hub: set HF_TOKEN, or run 'hf auth login'"
             )
-        created = _ensure(api, repo, private=private)
+        created = _create_repository(api, repo, private=private)
         head = str(api.dataset_info(repo).sha)
         files = _remote_files(api, repo, head)
         is_ours = _is(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
@@ -142,14 +142,14 @@ def push_dataset(
         tag = manifest.data_version
         refs = api.list_repo_refs(repo, repo_type="dataset")
         tagged = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
-        moved = _differing(folder, _remote_files(api, repo, tagged)) if tagged else ()
+        moved = _differing_paths(folder, _remote_files(api, repo, tagged)) if tagged else ()
         if moved and not move_tag:
             more = f" and {len(moved) - 1} more" if len(moved) > 1 else ""
             raise UsageError(
                 f"{repo} has a version {tag} with other content ({moved[0]}{more}): push to "
                 "another repository, or pass --move-tag to let the tag name this build from now on"
             )
-        commit, changed = head, _differing(folder, files)
+        commit, changed = head, _differing_paths(folder, files)
         if changed:
             done = api.create_commit(
                 repo,
@@ -177,7 +177,7 @@ def push_dataset(
     return Pushed(repo, commit, tag, url, created, not changed, changed)
 
 
-def _ensure(api: Any, repo: str, *, private: bool) -> bool:
+def _create_repository(api: Any, repo: str, *, private: bool) -> bool:
     """Create a repository if it does not exist, and return whether it was created."""
     errors = require("huggingface_hub.errors", "hf")
     try:
@@ -197,7 +197,7 @@ def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
-        if hasattr(entry, "blob_id") and entry.path not in _NOT_THE_DATA  # folders have none
+        if hasattr(entry, "blob_id") and entry.path not in _KEPT_FILES  # folders have none
     }
 
 
@@ -229,7 +229,7 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
         _has_token(hub, token)
         return Path(
             hub.HfApi(token=token, library_name="msshift-bench").snapshot_download(
-                repo, repo_type="dataset", revision=revision, ignore_patterns=list(_NOT_THE_DATA)
+                repo, repo_type="dataset", revision=revision, ignore_patterns=list(_KEPT_FILES)
             )
         )
 
@@ -289,7 +289,7 @@ def _has_token(hub: ModuleType, token: str | None) -> bool:
     return bool(sent)
 
 
-def _differing(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
+def _differing_paths(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
     """Return the sorted paths with different content, or on one side only."""
     local = {
         file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
@@ -327,7 +327,7 @@ def _hub_errors(what: str) -> Iterator[None]:
                     f"{what}: the Hub has no such data set, or none that the token may see"
                 ) from None
             if isinstance(cause, errors.HfHubHTTPError):
-                raise HubError(f"{what}: {_answer(cause)}") from None
+                raise HubError(f"{what}: {_explain_http_error(cause)}") from None
             if isinstance(cause, errors.HTTPError):
                 raise HubError(f"{what}: no answer from the Hub ({type(cause).__name__})") from None
         raise
@@ -339,7 +339,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _answer(error: Any) -> str:
+def _explain_http_error(error: Any) -> str:
     """Return the meaning of an ``HfHubHTTPError`` and its fix."""
     status = error.response.status_code
     reason = {
@@ -460,7 +460,7 @@ def _digests(folder: Path) -> dict[str, str]:
     return {
         name: sha256_of(file)
         for file in folder.rglob("*")
-        if file.is_file() and (name := file.relative_to(folder).as_posix()) not in _NOT_THE_DATA
+        if file.is_file() and (name := file.relative_to(folder).as_posix()) not in _KEPT_FILES
     }
 
 

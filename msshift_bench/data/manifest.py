@@ -42,7 +42,7 @@ CROISSANT_NAME = "croissant.json"
 _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 
-_MOST = Field(max_length=10_000)
+_MAX_MEMBERS = Field(max_length=10_000)
 """Constraint of a table or list on its number of members."""
 
 _DESCRIBING = 3
@@ -77,9 +77,9 @@ class _Facts(Checked):
     model_config = ConfigDict(extra="allow")
 
     rule: Name
-    rows: Annotated[dict[Name, Annotated[dict[Name, Count], _MOST]], _MOST]
+    rows: Annotated[dict[Name, Annotated[dict[Name, Count], _MAX_MEMBERS]], _MAX_MEMBERS]
     balanced: bool | None
-    groups: Annotated[dict[GroupName, Line], _MOST] | None = None
+    groups: Annotated[dict[GroupName, Line], _MAX_MEMBERS] | None = None
 
 
 class _Rows(Checked):
@@ -101,7 +101,7 @@ class _Source(Checked):
     licence: Name | None = None
 
 
-def _like(model: type[Checked]) -> AfterValidator:
+def _conforms_to(model: type[Checked]) -> AfterValidator:
     """Return a check of an object by a model; the object is kept, with further members."""
 
     def check(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -164,7 +164,7 @@ class SplitEntry:
 
     __pydantic_config__: ClassVar = STRICT
 
-    files: Annotated[tuple[FileEntry, ...], Listed, _MOST]
+    files: Annotated[tuple[FileEntry, ...], Listed, _MAX_MEMBERS]
     rows: Count
     digest: Digest
     ids_digest: Digest
@@ -198,14 +198,17 @@ class Manifest:
     edition: Name
     content_digest: Digest
     texts: bool
-    collection: Annotated[Mapping[str, Any], _like(_Source)]
+    collection: Annotated[Mapping[str, Any], _conforms_to(_Source)]
     parameters: Mapping[str, Any]
     shifts: Annotated[
-        Mapping[_Shift, Annotated[Mapping[str, Any], _like(_Facts)]], BeforeValidator(_with_groups)
+        Mapping[_Shift, Annotated[Mapping[str, Any], _conforms_to(_Facts)]],
+        BeforeValidator(_with_groups),
     ]
-    configs: Annotated[Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MOST]], _MOST]
-    written_with: Annotated[Mapping[Name, Text], _MOST]
-    files: Annotated[Mapping[Name, Digest], _MOST]
+    configs: Annotated[
+        Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MAX_MEMBERS]], _MAX_MEMBERS
+    ]
+    written_with: Annotated[Mapping[Name, Text], _MAX_MEMBERS]
+    files: Annotated[Mapping[Name, Digest], _MAX_MEMBERS]
 
     def paths(self) -> set[str]:
         """Return the paths of all files of the data set, the manifest's own among them."""

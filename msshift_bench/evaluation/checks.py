@@ -41,13 +41,13 @@ FEW_MISSING = 0.05
 MOST_MISSING = 0.1
 """Largest share of missing queries that count 0, in a group of `FEWEST_ANSWERED` or more."""
 
-_MOST_OWN_FIRST = 0.1
+_MAX_OWN_ID_FIRST = 0.1
 """Largest share of queries with the passage of their own id at rank 1, without a warning."""
 
-_COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
+_BINARY_MEASURES = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
 """Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
 
-_RANK_LIKE = 10
+_LOWEST_LIKELY_RANK = 10
 """From this grade on, judgements are probably the ranks of a run in three columns."""
 
 
@@ -115,10 +115,10 @@ def _absent_passages(opened: Opened, _: Settings) -> Iterator[str]:
     if dataset is not None and dataset.info.content_digest == opened.data.content_digest:
         known = dataset.manifest.collection
         if lacking := known.get("passages", {}).get("relevant_absent", 0):
-            yield _absent(known["name"], lacking)
+            yield _absent_warning(known["name"], lacking)
 
 
-def _absent(name: str, count: int) -> str:
+def _absent_warning(name: str, count: int) -> str:
     return (
         f"{name}: {count:,} relevant passages are not in the collection that was searched, so that "
         "no system can find them"
@@ -130,7 +130,7 @@ def _sidecars_of(opened: Opened) -> list[Sidecar]:
     return [sidecar for run in runs for sidecar in run.sidecars]
 
 
-def _with_shifts(opened: Opened) -> list[tuple[OpenedRunSet, Shift]]:
+def _shift_run_sets(opened: Opened) -> list[tuple[OpenedRunSet, Shift]]:
     """Return the run sets with their shifts, without single runs."""
     return [(part, part.shift) for part in opened.parts if part.shift is not None]
 
@@ -176,7 +176,7 @@ def _other_places(opened: Opened, _: Settings) -> Iterator[Finding]:
 
     If two runs are exchanged, each with its sidecar, a group's loss becomes a gain.
     """
-    for part, of_shift in _with_shifts(opened):
+    for part, of_shift in _shift_run_sets(opened):
         shift = of_shift.name
         for (group, _seed), run in part.runs.items():
             held_out, sidecar = None if group == FOR_ALL else group, run.sidecar
@@ -223,7 +223,7 @@ def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
 
 def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
     """Find held-out groups without a run."""
-    for part, shift in _with_shifts(opened):
+    for part, shift in _shift_run_sets(opened):
         lacking = {seed for seed, _ in part.missing}
         complete = [f"seed-{seed}" for seed in part.seeds if seed not in lacking]
         fix = "add the file, or continue without it (--allow partial)"
@@ -289,12 +289,12 @@ def _other_models(opened: Opened, _: Settings) -> Iterator[Finding]:
 
 def _unusual_grades(opened: Opened, settings: Settings) -> Iterator[str]:
     """Warn of measures that count every grade as relevant, where judgements are graded or all 0."""
-    counting = [part.name for part in settings.measures if _COUNTS_ALL.fullmatch(part.name)]
-    stricter = " and ".join(_COUNTS_ALL.sub(r"\1(rel=2)\2", part) for part in counting)
+    counting = [part.name for part in settings.measures if _BINARY_MEASURES.fullmatch(part.name)]
+    stricter = " and ".join(_BINARY_MEASURES.sub(r"\1(rel=2)\2", part) for part in counting)
     for test_set in {id(part.test_set): part.test_set for part in opened.run_sets}.values():
         grades = (grade for of in test_set.judged.values() for grade in of.values())
         name, highest = test_set.name, max(grades, default=0)
-        if highest >= _RANK_LIKE:
+        if highest >= _LOWEST_LIKELY_RANK:
             yield f"{name}: judgements go up to {highest}, as the ranks of a run do"
         if highest < 1:
             yield f"{name}: no passage has a relevance of 1 or more"
@@ -329,16 +329,16 @@ def _exclusions(opened: Opened, settings: Settings) -> Iterator[Finding | str]:
 # ---- after a system was scored ------------------------------------------------------------------
 
 
-def _lacking(scores: Scores) -> Iterator[tuple[str, str, int, int]]:
+def _missing_counts(scores: Scores) -> Iterator[tuple[str, str, int, int]]:
     """Yield each run and group, with the number of missing queries and of all its queries."""
     for run in scores.runs.values():
         for group, queries in scores.groups.items():
             yield run.report.name, group, int(run.missing[queries].sum()), len(queries)
 
 
-def _unanswered_groups(scores: Scores, _: Settings) -> Iterator[Finding]:
+def _groups_without_queries(scores: Scores, _: Settings) -> Iterator[Finding]:
     """Find runs that contain no query of a group."""
-    for run, group, lacked, size in _lacking(scores):
+    for run, group, lacked, size in _missing_counts(scores):
         if 0 < size == lacked:
             yield Finding(
                 "no-query-answered",
@@ -353,7 +353,7 @@ def _unanswered_groups(scores: Scores, _: Settings) -> Iterator[Finding]:
 
 def _incomplete_runs(scores: Scores, settings: Settings) -> Iterator[Finding]:
     """Find runs with so many missing queries that scores of 0 do not come from the model."""
-    for run, group, lacked, size in _lacking(scores) if settings.missing == "zero" else ():
+    for run, group, lacked, size in _missing_counts(scores) if settings.missing == "zero" else ():
         if size >= FEWEST_ANSWERED and lacked / size > MOST_MISSING:
             yield Finding(
                 "incomplete-run",
@@ -372,15 +372,15 @@ def _shared_rankings(scores: Scores, _: Settings) -> Iterator[Finding]:
             yield Finding(
                 "identical-runs",
                 f"contains the same rankings as {first.report.name}; "
-                f"{_trained(models[id(first)], scores.shift)} and "
-                f"{_trained(models[id(second)], scores.shift)} gave it",
+                f"{_describe_model(models[id(first)], scores.shift)} and "
+                f"{_describe_model(models[id(second)], scores.shift)} gave it",
                 second.report.name,
                 fix="give each model's run; for one model for all groups, give one file, "
                 "<system>/<shift>.run, or no factory; or accept the runs with --allow identical",
             )
 
 
-def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
+def _describe_model(model: tuple[str, int | None], shift: Shift | None) -> str:
     held_out, seed = model
     trained = f"trained {shift.training_of(held_out)}" if shift else held_out
     return f"the model {trained}" + ("" if seed is None else f" with seed {seed}")
@@ -389,7 +389,7 @@ def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
 # ---- after all systems were scored --------------------------------------------------------------
 
 
-def _remarks(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
+def _run_warnings(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
     """Warn of runs with missing files or queries, unusual scores, and sidecars of other files."""
     return chain.from_iterable(map(remarks_about, parts))
 
@@ -429,7 +429,7 @@ def remarks_about(scores: Scores) -> Iterator[str]:
     for run in runs:
         sidecar = run.sidecar
         if sidecar.absent_passages:
-            yield _absent(name, sidecar.absent_passages)
+            yield _absent_warning(name, sidecar.absent_passages)
         if sidecar.run_sha256 not in ("", run.report.digest):
             yield (
                 f"{sidecar.path} is the sidecar of another file than {sidecar.run} (SHA-256): "
@@ -442,7 +442,7 @@ def _own_ids_first(parts: Sequence[Scores], settings: Settings) -> Iterator[Find
     for part in () if settings.exclude else parts:
         counts = [(run.own_first, int((~run.missing).sum())) for run in part.runs.values()]
         first, held = max(counts, default=(0, 0))
-        if first >= max(FEWEST_ANSWERED, _MOST_OWN_FIRST * held):
+        if first >= max(FEWEST_ANSWERED, _MAX_OWN_ID_FIRST * held):
             yield Finding(
                 "own-id-first",
                 f"the passage with the query's own id is first for {first:,} of {held:,} queries, "
@@ -461,17 +461,17 @@ def _equal_systems(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
             yield f"{second.report.name} contains the same rankings as {first.report.name}"
 
 
-_OF_MODELS = (
+_MODEL_CHECKS = (
     Check("sidecars cannot be read:", unreadable_sidecars),
     Check("runs and data do not belong together:", other_data, "other-data", warns=True),
     Check("runs are in the wrong place:", _other_places),
     Check("run sets are incomplete:", _missing_runs, "partial"),
 )
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "models": _OF_MODELS,
+    "models": _MODEL_CHECKS,
     "opened": (
         Check("", _absent_passages),
-        *_OF_MODELS,
+        *_MODEL_CHECKS,
         Check("runs and the extra test set do not belong together:", _other_queries),
         Check("runs are of different passages:", _other_passages, "other-data", warns=True),
         Check("models were trained on test queries:", _trained_on_test, "leaked", warns=True),
@@ -481,11 +481,11 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         Check("excluded passages and test queries do not belong together:", _exclusions),
     ),
     "scores": (
-        Check("runs and test sets do not belong together:", _unanswered_groups),
+        Check("runs and test sets do not belong together:", _groups_without_queries),
         Check("runs lack test queries:", _incomplete_runs, "partial"),
         Check("not every run is a model's own:", _shared_rankings, "identical"),
     ),
-    "systems": (Check("", _remarks), Check("", _equal_systems), Check("", _own_ids_first)),
+    "systems": (Check("", _run_warnings), Check("", _equal_systems), Check("", _own_ids_first)),
 }
 """Stage -> its checks: runs of kept models, `Opened`, one system's `Scores`, all systems'
 scores."""

@@ -143,10 +143,10 @@ def loss_claims(
         averaged: a key of `stats.AVERAGES`.
         label: the label of the queries, if they are a slice.
     """
-    of_system = _named(scores, measure)._replace(slice=label, seeds=scores.replicates)
+    of_system = _names_of(scores, measure)._replace(slice=label, seeds=scores.replicates)
     groups = estimates_of(scores, measure, counted, averaged)
     losses = {group: figures.get("loss") for group, figures in groups.items()}
-    known = {group: _of_these_models(loss) for group, loss in losses.items() if loss is not None}
+    known = {group: _paired_t_test(loss) for group, loss in losses.items() if loss is not None}
     groups |= {group: {**groups[group], "effect_size": None} for group in known}
     sizes = {group: len(counted[group]) for group in groups if group in counted}
     for claim in _group_claims(of_system, groups, sizes, measure):
@@ -177,7 +177,7 @@ def _claim(row: Figure, estimate: Estimate | None, measure: Measure) -> Claim:
     return Claim(row, estimate, family, bounds=bounds)
 
 
-def _of_these_models(loss: Estimate) -> tuple[float | None, float | None]:
+def _paired_t_test(loss: Estimate) -> tuple[float | None, float | None]:
     """Return the paired t-test and the effect size of a loss of exactly these models.
 
     Returns:
@@ -203,7 +203,7 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
     documents. They are yielded only where ties change the mean. ``missing`` counts a group's
     missing queries over all models.
     """
-    of_system = _named(scores, measure)
+    of_system = _names_of(scores, measure)
     for model in scores.models:
         runs = [run for (name, _), run in scores.runs.items() if name == model]
         seeds = scores.replicates and len(runs)
@@ -276,12 +276,12 @@ def pair_claims(
         for name in dict.fromkeys(name for pair in valued for name in pair if name in known):
             for group, estimate in known[name].items():
                 queries, seeds = sizes.get(group, all_queries), systems[name].replicates
-                row = _named(systems[name], measure)._replace(queries=queries, seeds=seeds)
+                row = _names_of(systems[name], measure)._replace(queries=queries, seeds=seeds)
                 row = row._replace(figure=figure, group=group)
                 yield _claim(row, estimate, measure)._replace(family=())
         # Over a reference, the difference of two scores is a lead.
         for first, second in of_figure if figure != "score" or reference is None else ():
-            of_pair = _named_pair(systems[first], systems[second], measure)
+            of_pair = _names_of_pair(systems[first], systems[second], measure)
             for group, estimate in known[first].items():
                 term, queries = known[second][group], sizes.get(group, all_queries)
                 row = of_pair._replace(figure=figure, group=group, queries=queries)
@@ -315,7 +315,7 @@ def lead_claims(
     for name, scores in systems.items():
         if name != reference:
             yield from _group_claims(
-                _named_pair(scores, systems[reference], measure),
+                _names_of_pair(scores, systems[reference], measure),
                 estimates_of(scores, measure, counted, averaged, reference=systems[reference]),
                 sizes,
                 measure,
@@ -372,7 +372,7 @@ def slice_claims(
             sizes[label] = values.shape[-1]
     if not sides:
         return
-    row = _named(scores, measure)._replace(against="" if reference is None else reference.system)
+    row = _names_of(scores, measure)._replace(against="" if reference is None else reference.system)
     for claim in _group_claims(
         row, compute_figures(sides, measure.sign, of_slices=True), sizes, measure
     ):
@@ -396,7 +396,7 @@ def run_claims(
     (run,) = scores.runs.values()
     values = scores.of(measure.name, [FOR_ALL], counted)
     values = values[:, ~np.isnan(values[0])]
-    row = _named(scores, measure)._replace(group=group, queries=values.shape[1])
+    row = _names_of(scores, measure)._replace(group=group, queries=values.shape[1])
     if measure.aggregate == "sum":
         yield Claim(row._replace(figure="sum", value=float(values.sum())))
         return
@@ -426,7 +426,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
     for model, models in chosen.items():
         values = scores.of(measure.name, models, queries)
         values = values[:, np.isfinite(values).all(axis=0)]
-        row = _named(scores, measure)._replace(
+        row = _names_of(scores, measure)._replace(
             figure="score",
             model=model,
             queries=values.shape[1],
@@ -452,7 +452,7 @@ def drop_claims(
     reference_scores = everything.of(measure.name, [FOR_ALL], queries)
     values = scores.of(measure.name, complete, queries)
     valued = np.isfinite(reference_scores).all(axis=0) & np.isfinite(values).all(axis=0)
-    row = _named(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
+    row = _names_of(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
     row = row._replace(queries=int(valued.sum()), seeds=len(values))
     yield Claim(
         row,
@@ -530,15 +530,15 @@ def compound_claims(
             yield claim if figure == "out_minus_in" else claim._replace(family=())
 
 
-def _named(scores: Scores, measure: Measure) -> Figure:
+def _names_of(scores: Scores, measure: Measure) -> Figure:
     """Return the names shared by all figures of a system and a measure."""
     return Figure("", scores.test, scores.shift_name, scores.system, measure=measure.name)
 
 
-def _named_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
+def _names_of_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
     """Return the names of the differences of two systems, with the smaller number of seeds."""
     seeds = [part.replicates for part in (first, second) if part.replicates is not None]
-    return _named(first, measure)._replace(against=second.system, seeds=min(seeds, default=None))
+    return _names_of(first, measure)._replace(against=second.system, seeds=min(seeds, default=None))
 
 
 def left_out_claims(
@@ -593,7 +593,7 @@ def left_out_claims(
                 continue
             queries = sizes.get(group, sum(sizes.values()))
             rest = queries - leaked.get(group, sum(leaked.values()))
-            row = _named(scores, measure)._replace(figure=figure, group=group)
+            row = _names_of(scores, measure)._replace(figure=figure, group=group)
             yield Claim(row._replace(slice="not leaked", value=kept_estimate.value, queries=rest))
             row = row._replace(slice="all minus not leaked", queries=queries)
             yield Claim(row, estimate - kept_estimate, _family_by_group(row, "systems"))

@@ -98,9 +98,11 @@ def evaluate_extra_tests(
     for part, changed, as_is in zip(opened.run_sets, scores, plain, strict=True):
         if varied:
             claims += _change_claims(
-                _pair(part, as_is or changed, changed, settings, warnings), part.test, settings
+                _pair_scores(part, as_is or changed, changed, settings, warnings),
+                part.test,
+                settings,
             )
-            contents.append(_described(part, opened))
+            contents.append(_describe_variants(part, opened))
         else:
             everything = trained_on_everything(part, opened.run_sets)
             reference = None if everything is None else scores[opened.run_sets.index(everything)]
@@ -131,7 +133,7 @@ def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings)
             yield from drop_claims(scores, measure, queries, everything)
 
 
-def _described(part: OpenedRunSet, opened: Opened) -> str:
+def _describe_variants(part: OpenedRunSet, opened: Opened) -> str:
     """Return the number of variants and, if texts are known, of variants equal to their query."""
     variants, queries = part.test_set.variants, part.plain.test_set.rows if part.plain else ()
     texts = {row.query_id: row.text for row in (*queries, *part.test_set.rows)}
@@ -141,7 +143,7 @@ def _described(part: OpenedRunSet, opened: Opened) -> str:
     return counted + f", {same:,} of them as the query" * has_texts
 
 
-class _Pairs(NamedTuple):
+class _VariantScores(NamedTuple):
     """A system's scores on queries and on their variants, by the same models and seeds.
 
     Attributes:
@@ -190,13 +192,13 @@ class _Pairs(NamedTuple):
         return self.plain.of(measure, models, self.positions[queries]), changed
 
 
-def _pair(
+def _pair_scores(
     part: OpenedRunSet,
     of_queries: Scores,
     of_variants: Scores,
     settings: Settings,
     warnings: list[str],
-) -> _Pairs:
+) -> _VariantScores:
     """Pair the scores on queries with the scores on their variants.
 
     Args:
@@ -242,10 +244,10 @@ def _pair(
         counts &= ~(first.missing[positions] | second.missing[places])
     if not counts.any():
         raise DataError(f"{name}: every variant, or the query that it is of, is missing")
-    return _Pairs(of_variants, plain, changed, methods, positions, places, counts)
+    return _VariantScores(of_variants, plain, changed, methods, positions, places, counts)
 
 
-def _change_claims(pairs: _Pairs, test: str, settings: Settings) -> Iterator[Claim]:
+def _change_claims(pairs: _VariantScores, test: str, settings: Settings) -> Iterator[Claim]:
     """Yield the loss of each model on all variants, by method, and by group."""
     models, shift = pairs.plain.models, pairs.plain.shift
     assert shift is not None

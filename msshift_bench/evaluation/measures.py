@@ -288,7 +288,7 @@ _SPELLINGS = {
     "precision": "P",
 }
 
-_ELSEWHERE = _SPELLINGS | {
+_NAMES_IN_OTHER_TOOLS = _SPELLINGS | {
     "recip_rank": "RR",
     **dict.fromkeys(("hit_rate", "hits", "acc", "top_k_accuracy"), "Success"),
     **dict.fromkeys(("r-precision", "r_precision"), "Rprec"),
@@ -312,7 +312,7 @@ VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_meas
 def name_here(name: str) -> str:
     """Return a hint for a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
     match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
-    family = _ELSEWHERE.get(match[1]) if match else None
+    family = _NAMES_IN_OTHER_TOOLS.get(match[1]) if match else None
     if match is None or family is None:
         return ""
     return f"it is called {'@'.join(filter(None, (family, match[2])))} here"

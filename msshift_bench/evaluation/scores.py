@@ -168,8 +168,8 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
     if len(judgements) and missing.all():
-        raise _nothing_answered(run)
-    remarks = tuple(_remarks_about(run, measures))
+        raise _no_query_error(run)
+    remarks = tuple(_warnings_about(run, measures))
     if settings.strict and remarks:
         raise RunError(
             "the run has warnings, and --strict treats them as errors:",
@@ -191,7 +191,7 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
     )
 
 
-def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
+def _warnings_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
     """Yield warnings about a run: too few passages per query, or no relevant passage.
 
     Raises:
@@ -217,25 +217,26 @@ def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]
 def _check_ids(run: JudgedRun) -> None:
     """Raise `RunError` if the run's ids differ from judged ids only by leading zeros or ".0"."""
     judged = {doc for docs in run.judgements.judged.values() for doc in docs}
-    bare = {_bare(doc): doc for doc in judged}
+    bare = {_without_zeros(doc): doc for doc in judged}
     retrieved = [doc for docs in run.sample for doc in docs.cast("string").to_pylist()]
-    lost = next((doc for doc in retrieved if _bare(doc) in bare), None)
+    lost = next((doc for doc in retrieved if _without_zeros(doc) in bare), None)
     if lost is not None and judged.isdisjoint(retrieved):
         finding = Finding(
             "ids-changed",
-            f"passage ids in the run are like {lost}, in the judgements like {bare[_bare(lost)]}",
+            f"passage ids in the run are like {lost}, in the judgements like "
+            f"{bare[_without_zeros(lost)]}",
             run.report.name,
             fix=_TEXT_IDS,
         )
         raise RunError("run and test set do not belong together:", [finding])
 
 
-def _bare(name: str) -> str:
+def _without_zeros(name: str) -> str:
     """Return an id without leading zeros and without ".0", as spreadsheets change ids."""
     return name.removesuffix(".0").lstrip("0")
 
 
-def _nothing_answered(run: JudgedRun) -> RunError:
+def _no_query_error(run: JudgedRun) -> RunError:
     """Return the error for a run that contains no query of the test set."""
     query_ids = run.judgements.query_ids
     strangers = [query_id.decode() for query_id in run.unknown_queries]
@@ -244,7 +245,7 @@ def _nothing_answered(run: JudgedRun) -> RunError:
         if strangers and run.judgements.elsewhere.issuperset(strangers)
         else looks_like(run.unknown_queries)
     )
-    bare = set(map(_bare, query_ids))
+    bare = set(map(_without_zeros, query_ids))
     finding = Finding(
         "no-query-answered",
         f"it contains none of the {len(query_ids):,} queries of the test set "
@@ -252,7 +253,7 @@ def _nothing_answered(run: JudgedRun) -> RunError:
         f"({first_few(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
         fix=_TEXT_IDS
-        if bare & set(map(_bare, strangers))
+        if bare & set(map(_without_zeros, strangers))
         else "score the run on the test set that it was made for",
     )
     return RunError("run and test set do not belong together:", [finding])

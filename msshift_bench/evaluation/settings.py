@@ -39,13 +39,13 @@ _READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
 """Measures that distinguish judged from unjudged non-relevant documents, as ``judged_only``
 does."""
 
-_SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
+_CUTOFF_MEASURES = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
 """Measures that ignore documents below the cutoff, unless they leave out unjudged ones."""
 
-_OF_JUDGEMENTS = frozenset({"NumRel"})
+_JUDGEMENT_MEASURES = frozenset({"NumRel"})
 """Measures that count judgements: a query missing from the run has a value, as in trec_eval -c."""
 
-_OF_SUBTOPICS = frozenset(
+_SUBTOPIC_MEASURES = frozenset(
     {
         "AP_IA", "ERR_IA", "NRBP", "P_IA", "StRecall", "alpha_DCG", "alpha_nDCG", "nERR_IA",
         "nNRBP",
@@ -74,7 +74,7 @@ def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) ->
     ir_measures = require("ir_measures", "measures", f"the measure {name}")
     measure = ir_measures.parse_measure(name)
     judgements = runs[0].judgements
-    relevance = [_readable(judgements.judged[query]) for query in judgements.query_ids]
+    relevance = [_safe_levels(judgements.judged[query]) for query in judgements.query_ids]
     if measure.NAME == "ERR" or (measure.params.get("dcg") == "exp-log2" and depth < MAX_RANK):
         _check_grades(name, judgements.judged)
     qrels = {str(number): levels for number, levels in enumerate(relevance)}
@@ -90,7 +90,7 @@ def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) ->
                 if partial and all(qrels[key].get(doc, 0) >= measure["rel"] for doc in docs):
                     continue
                 ranked[key] = {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
-    if measure.NAME in _OF_JUDGEMENTS:
+    if measure.NAME in _JUDGEMENT_MEASURES:
         for number in np.flatnonzero(runs[0].missing).tolist():
             qrels[str(number)], ranked[str(number)] = relevance[number], {_NOT_RETRIEVED: 0.0}
     values = np.full(len(runs) * len(judgements), np.nan if partial else float(measure.DEFAULT))
@@ -108,7 +108,7 @@ def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) ->
     return list(np.where(submitted.reshape(by_version.shape), by_version, by_version[0]))
 
 
-def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
+def _safe_levels(levels: Mapping[str, int]) -> Mapping[str, int]:
     """Return a query's judgements in a form that is safe for trec_eval.
 
     trec_eval accesses invalid memory if no document of a query has a relevance of at least 0. Such
@@ -144,21 +144,21 @@ def delegate(name: str) -> Measure | None:
         measure = ir_measures.parse_measure(name)
     except (NameError, ValueError, SyntaxError, TypeError):
         return None
-    if measure.NAME in _OF_SUBTOPICS:
+    if measure.NAME in _SUBTOPIC_MEASURES:
         raise UsageError(
             f"{name} needs subtopics, and judgements here have none: column 2 of qrels is not "
             "read; compute it with ndeval, or with ir_measures itself"
         )
-    if problem := next(_problems(measure), None):
+    if problem := next(_parameter_errors(measure), None):
         spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
         takes = f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
         raise UsageError(f"ir_measures cannot compute {name}: {problem}; {takes}")
-    if problem := _unsupported(measure) or _failure(str(measure)):
+    if problem := _describe_libraries(measure) or _failure(str(measure)):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
     gains = measure.params.get("gains", {})
-    shallow = measure.NAME in _SHALLOW and not measure.params.get("judged_only")
+    shallow = measure.NAME in _CUTOFF_MEASURES and not measure.params.get("judged_only")
     depth = measure.params.get("cutoff", MAX_RANK) if shallow else MAX_RANK
     return Measure(
         name,
@@ -178,7 +178,7 @@ def delegate(name: str) -> Measure | None:
     )
 
 
-def _problems(measure: Any) -> Iterator[str]:
+def _parameter_errors(measure: Any) -> Iterator[str]:
     """Yield the errors in the parameters of a measure of ir_measures."""
     known = measure.SUPPORTED_PARAMS
     for parameter in measure.params:
@@ -198,7 +198,7 @@ def _problems(measure: Any) -> Iterator[str]:
         yield "a cutoff is at least 1"
 
 
-def _unsupported(measure: Any) -> str | None:
+def _describe_libraries(measure: Any) -> str | None:
     """Return the libraries and parameters for a measure, if no installed library computes it."""
     import ir_measures
 

@@ -87,7 +87,7 @@ def answers_of(figures: Figures, wording: Wording) -> list[Answer]:
     for (name, _), rows in figures.each("shift", "system"):
         if not leads:
             answer = _answer_value(rows, figures, wording)
-        elif lead := _whole(rows.where(figure=_LEADS)):
+        elif lead := _overall_figure(rows.where(figure=_LEADS)):
             answer = _answer_lead(lead, rows, wording)
         else:
             continue  # It is the reference.
@@ -98,7 +98,7 @@ def answers_of(figures: Figures, wording: Wording) -> list[Answer]:
     return answers
 
 
-def _whole(rows: Figures) -> Figure | None:
+def _overall_figure(rows: Figures) -> Figure | None:
     """Return the first figure that is not of a single group."""
     return next((row for row in rows if row.group not in _tested(row)), None)
 
@@ -115,7 +115,7 @@ def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
         figures: the figures of all systems.
         wording: how to print them.
     """
-    row = _whole(rows.where(figure=_VALUES, against=""))
+    row = _overall_figure(rows.where(figure=_VALUES, against=""))
     if row is None:
         first = rows[0]
         unseen = get_shift(first.shift).unseen
@@ -126,13 +126,13 @@ def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
     printed = _printed(row, figures)
     if row.figure == "rel_loss":
         words = ("loses", "gains"), "no loss is shown", "Rel Loss"
-        text = _statement(printed, words, wording, wording.of, _where(row, rows))
+        text = _statement(printed, words, wording, wording.of, _describe_queries(row, rows))
     else:
         on = "" if row.shift else f" on {row.group}"
         text = f"{row.system} scores {wording.with_ends(printed)} in {wording.measure}{on}"
     named, of_group = _name_group(row, rows, wording)
     others = _compare_with_others(row, figures, wording)
-    return Answer(f"{text}{of_group}{others}{_only(row)}", row, named)
+    return Answer(f"{text}{of_group}{others}{_one_seed_clause(row)}", row, named)
 
 
 def _printed(row: Figure, figures: Figures) -> Figure:
@@ -149,10 +149,10 @@ def _answer_lead(row: Figure, rows: Figures, wording: Wording) -> Answer:
     other = row.against
     verbs = f"leads {other} by", f"trails {other} by"
     words = verbs, f"neither a lead over {other} nor the reverse is shown", f"lead over {other}"
-    where = "" if row.figure == "lead" else _where(row, rows)
+    where = "" if row.figure == "lead" else _describe_queries(row, rows)
     text = _statement(row, words, wording, f" points{wording.of}", where)
     named, of_group = _name_group(row, rows, wording)
-    return Answer(f"{text}{of_group}{_only(row)}", row, named)
+    return Answer(f"{text}{of_group}{_one_seed_clause(row)}", row, named)
 
 
 def _statement(
@@ -183,7 +183,7 @@ def _statement(
     return f"{row.system}: {title} {shown}{place}"
 
 
-def _where(row: Figure, rows: Figures) -> str:
+def _describe_queries(row: Figure, rows: Figures) -> str:
     """Return the description of the queries of Out; if groups are missing, names of the others."""
     known = {part.group for part in rows.where(figure=row.figure) if part.value is not None}
     tested = _tested(row)
@@ -254,5 +254,5 @@ def _compare_with_others(row: Figure, figures: Figures, wording: Wording) -> str
     return f"; {' and '.join(clauses)}"
 
 
-def _only(row: Figure) -> str:
+def _one_seed_clause(row: Figure) -> str:
     return "; one seed: of these models only" if row.seeds == 1 else ""

@@ -67,10 +67,10 @@ def decompressed(file: BinaryIO) -> BinaryIO:
 
 
 def _stream(pieces: Iterable[bytes]) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_Joined(pieces), _BLOCK_BYTES))
+    return cast("BinaryIO", io.BufferedReader(_ConcatenatedStream(pieces), _BLOCK_BYTES))
 
 
-class _Joined(io.RawIOBase):
+class _ConcatenatedStream(io.RawIOBase):
     """A stream of concatenated pieces, some of which may be empty."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:

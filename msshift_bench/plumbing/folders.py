@@ -58,7 +58,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         for left in reversed(range(_TRIES)):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(_held_as_it_is(folder, target or folder))
+                stack.enter_context(_lock_existing(folder, target or folder))
                 break
             except (FileExistsError, FileNotFoundError):
                 # The last process with the lock may have just removed it.
@@ -150,7 +150,7 @@ def _try(target: Path, as_named: Path) -> None:
     top = target
     while not top.parent.exists():  # The check makes no parent folder.
         top = top.parent
-    with _workshop(top, as_named) as work:
+    with _hold_work_folder(top, as_named) as work:
         (work / _NEW / target.relative_to(top)).mkdir(parents=True, exist_ok=True)
 
 
@@ -168,7 +168,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             directory is in it.
     """
     target = Path(os.path.realpath(folder))
-    with _workshop(target, folder) as work:
+    with _hold_work_folder(target, folder) as work:
         _check_is_folder(target, folder)
         yield work / _NEW
         _check_is_folder(target, folder)
@@ -187,7 +187,7 @@ def _check_is_folder(target: Path, as_named: Path) -> None:
 
 
 @contextmanager
-def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
+def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
     """Yield the locked hidden folder with an empty ``new``; remove it at the end."""
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
@@ -242,7 +242,7 @@ def _settle(target: Path, as_named: Path) -> None:
         if not work.is_dir():
             return
         try:
-            with _held_as_it_is(work, as_named):
+            with _lock_existing(work, as_named):
                 _put_back(target, work)
                 shutil.rmtree(work, ignore_errors=True)
         except FileNotFoundError:  # The process with the lock has just removed it.
@@ -256,7 +256,7 @@ def _settle(target: Path, as_named: Path) -> None:
 
 
 @contextmanager
-def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
+def _lock_existing(work: Path, target: Path) -> Iterator[None]:
     """Lock an existing folder.
 
     Raises:
@@ -275,7 +275,7 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Return whether a process has locked a folder."""
     try:
-        with _held_as_it_is(folder, folder):
+        with _lock_existing(folder, folder):
             return False
     except FileNotFoundError:
         return False

@@ -150,7 +150,7 @@ _SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Pace:
+class _Speed:
     """The speed of a stage.
 
     Attributes:
@@ -191,13 +191,13 @@ class ProgressLog:
     ) -> None:
         self._write, self._clock = write, clock
         self._began = self._last = clock()
-        self._pace = _Pace("", self._began, 0)
+        self._pace = _Speed("", self._began, 0)
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Write a line for a report, if the last line is old."""
         now = self._clock()
         if self._pace.stage != stage:
-            self._pace = _Pace(stage, now, done)
+            self._pace = _Speed(stage, now, done)
         if now - self._last >= max(_PAUSE, _SHARE * (now - self._began)):
             self._last = now
             count, left = self._pace.count_and_left(done, total, now)
@@ -243,7 +243,7 @@ class _Bars:
         self._bars = bars
         self._lock = threading.RLock()  # Reports of other processes arrive in a thread.
         self._line, self._drawn = "", 0.0
-        self._paces: dict[str, tuple[TaskID, _Pace]] = {}
+        self._paces: dict[str, tuple[TaskID, _Speed]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
         """Update the bar for a report; a new stage at once, later reports at intervals."""
@@ -255,10 +255,10 @@ class _Bars:
             key = line or reported
             if key not in self._paces:
                 task = self._bars.add_task(reported, count="", left="")
-                self._paces[key] = task, _Pace("", now, 0)
+                self._paces[key] = task, _Speed("", now, 0)
             task, pace = self._paces[key]
             if pace.stage != reported:
-                pace = _Pace(reported, now, done)
+                pace = _Speed(reported, now, done)
                 self._paces[key] = task, pace
                 self._bars.reset(task, description=reported)
             elif now - self._drawn < _MOMENT and done != total:

@@ -308,7 +308,7 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """
     width = 0
     moved, named = True, False
-    for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
+    for number, line in numbered_lines(path, findings, problem_of=_reason_not_qrels):
         # Only ASCII white space separates fields: an id may have any other character.
         fields = line.encode().split()
         if number == 1 and _is_header(line.split()):
@@ -395,7 +395,7 @@ def _is_header(fields: Sequence[str]) -> bool:
     return len(names) in (3, 4) and names[0] in _HEADER_WORDS[0] and names[-1] in _HEADER_WORDS[1]
 
 
-def _why_no_qrels(number: int, line: bytes) -> str:
+def _reason_not_qrels(number: int, line: bytes) -> str:
     """Return the reason why a file with this line is not qrels; ``""`` if it may be."""
     if number == 1 and line.startswith(b"PAR1"):
         return "this is a Parquet file, not qrels in lines of text"

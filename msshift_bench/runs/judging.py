@@ -212,8 +212,8 @@ class RunJudge:
         odd += _repeated_documents(queries, keys.with_repeats())
         emptied: Sequence[bytes] = ()
         if (excluded := self._judgements.excluded) is not None:
-            rows, *_ = _find(excluded, positions, keys)
-            by_score, of_all = _without(by_score, rows, queries.owner), queries.ids
+            rows, *_ = _find_documents(excluded, positions, keys)
+            by_score, of_all = _remove_rows(by_score, rows, queries.owner), queries.ids
             queries = _Queries(by_score, by_score.starts()[: len(by_score.scores)])
             emptied = list(dict.fromkeys(of_all).keys() - queries.ids)
             keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
@@ -338,7 +338,7 @@ class RunJudge:
             is_new: whether a line is the first of its score in its query, ``[lines]``.
         """
         relevant = self._judgements.relevant
-        rows, owner, wanted = _find(relevant, positions, keys)
+        rows, owner, wanted = _find_documents(relevant, positions, keys)
         bounds = np.append(np.flatnonzero(is_new), len(lines.scores))
         after = np.searchsorted(bounds, rows, side="right")
         begin, end = bounds[after - 1], bounds[after]
@@ -419,7 +419,9 @@ class RunJudge:
         )
 
 
-def _find(documents: QueryDocuments, positions: Ints, keys: SortedKeys) -> tuple[Ints, Ints, Ints]:
+def _find_documents(
+    documents: QueryDocuments, positions: Ints, keys: SortedKeys
+) -> tuple[Ints, Ints, Ints]:
     """Return the lines with some documents of a test set's queries.
 
     Args:
@@ -440,7 +442,7 @@ def _find(documents: QueryDocuments, positions: Ints, keys: SortedKeys) -> tuple
     return rows[found], owner[found], wanted[found]
 
 
-def _without(lines: Lines, rows: Ints, owner: Ints) -> Lines:
+def _remove_rows(lines: Lines, rows: Ints, owner: Ints) -> Lines:
     """Return lines without some rows; later ranks are reduced.
 
     Args:

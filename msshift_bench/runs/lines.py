@@ -84,13 +84,13 @@ def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
     text, starts, lengths = _content(ids)
     # The eight bytes from each byte of the text on.
     words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
-    hashes = _scramble(words[starts] & _FIRST_BYTES.take(lengths, mode="clip"))
+    hashes = _mix_bits(words[starts] & _FIRST_BYTES.take(lengths, mode="clip"))
     for done in range(_WORD, _HASHED, _WORD):
         rows = np.flatnonzero(lengths > done)
         if not len(rows):
             break
         more = words[starts[rows] + done] & _FIRST_BYTES.take(lengths[rows] - done, mode="clip")
-        hashes[rows] = _scramble(hashes[rows] ^ more)
+        hashes[rows] = _mix_bits(hashes[rows] ^ more)
     return hashes
 
 
@@ -164,7 +164,7 @@ class SortedKeys:
         return rows
 
 
-def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a bijection of words whose high bits depend on all bits."""
     mixed: NDArray[np.uint64] = words * _MULTIPLIERS[0]
     mixed ^= mixed >> np.uint64(32)
@@ -195,7 +195,7 @@ def digests_of_rankings(
     placed = np.add.reduceat(hashes * places.astype(np.uint64), starts)
     placed += sets * (1 - first).astype(np.uint64)
     of_queries = hashes_of(queries)
-    return [_scramble(part ^ of_queries) for part in (placed, sets)]
+    return [_mix_bits(part ^ of_queries) for part in (placed, sets)]
 
 
 LINE_BITS = 40
@@ -374,7 +374,7 @@ def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
         if not (gaps or text.isascii()):
             text.decode()
             gaps = _count_gaps(text, np.uint8)
-        if not gaps or _misleads_arrow(text):
+        if not gaps or _arrow_misreads(text):
             return None
         table = pa.csv.read_csv(
             pa.BufferReader(text),
@@ -423,7 +423,7 @@ def _count_gaps(text: bytes, dtype: type) -> int:
     return total
 
 
-def _misleads_arrow(text: bytes) -> bool:
+def _arrow_misreads(text: bytes) -> bool:
     """Return whether Arrow would read a text wrongly without an error.
 
     Arrow reads hexadecimal ranks and lines of any length, and drops a byte order mark at the start

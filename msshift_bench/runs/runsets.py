@@ -396,7 +396,7 @@ def _systems_in(folder: Path, listed: Listing) -> list[Path]:
     entries = [entry for entry in listed(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry, listed)]
     others = [entry for entry in entries if entry not in systems]
-    _refuse_unexpected(folder, (run for entry in others for run in _runs_below(entry, listed)))
+    _refuse_unexpected(folder, (run for entry in others for run in _find_runs_below(entry, listed)))
     if not systems:
         shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:5]]
         names = ", ".join(shown) + (", ..." if len(entries) > len(shown) else "")
@@ -462,10 +462,10 @@ def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path
         elif folder != system or _is_table_of_run(Path(entry.name), listed.shifts):
             yield entry, None
         elif entry.name not in _EXTRA_TESTS:
-            yield from ((run, None) for run in _runs_below(entry, listed))
+            yield from ((run, None) for run in _find_runs_below(entry, listed))
 
 
-def _runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iterator[Path]:
+def _find_runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iterator[Path]:
     """Yield the files named like runs, in a folder and below; `top` may be a file.
 
     Args:
@@ -476,7 +476,7 @@ def _runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iter
     path = top.joinpath(*names)
     if path.is_dir():
         for entry in listed(path) if len(names) <= _DEEPEST and os.access(path, os.R_OK) else ():
-            yield from _runs_below(top, listed, (*names, entry.name))
+            yield from _find_runs_below(top, listed, (*names, entry.name))
         return
     suffixes = set(path.suffixes)
     is_known = path.name.partition(".")[0] in _KNOWN_STEMS and not suffixes & _TEXTS

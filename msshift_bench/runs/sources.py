@@ -120,14 +120,14 @@ def sha256_of_files(files: Sequence[InputFile]) -> str:
     """
     digest = hashlib.sha256()
     for run_file in files:
-        with _named(run_file.path), run_file.path.open("rb") as file:
+        with _name_errors(run_file.path), run_file.path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _name_errors(path: Path) -> Iterator[None]:
     """Context that adds the path to errors of reading, as errors of opening have it."""
     try:
         yield
@@ -225,7 +225,7 @@ class FileRun:
         self.number = number
         errors, is_empty = sum(findings.counts.values()), True
         try:
-            with _named(self.file.path), open_stream(self.file.path) as content:
+            with _name_errors(self.file.path), open_stream(self.file.path) as content:
                 self.stream, self.head = read_ahead(content)
                 self.format = self.format or self._find_format(findings)
                 for lines in self.format.read(self, findings) if self.format else ():
@@ -266,7 +266,7 @@ class FileRun:
         is_named = len(self.formats) == 1
         for row in self.formats.values():
             if row.split and (is_named or any(end in self.name for end in row.endings)):
-                with _named(self.file.path), open_stream(self.file.path) as content:
+                with _name_errors(self.file.path), open_stream(self.file.path) as content:
                     self.stream, self.head = read_ahead(content)
                     return row.split(self, findings) if is_named or row.recognise(self.head) else []
         return []
