@@ -212,11 +212,6 @@ def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str
 def _download(repo: str, revision: str | None = None, token: str | None = None) -> Path:
     """Return the folder of a data set, downloaded into the cache of huggingface_hub.
 
-    Args:
-        repo: ``org/name``.
-        revision: a tag (the data version), a branch or a commit; the newest commit by default.
-        token: the Hub's token; by default the one huggingface_hub finds.
-
     Returns:
         The folder of the download; without a network, of an earlier download.
 
@@ -250,10 +245,10 @@ def ask_hub(seconds: float = 5) -> str:
 
 
 def ask_only_if_it_answers(name: str | Path, what: str) -> None:
-    """Context in which libraries request a model from the Hub if it answers, else from its cache.
+    """Set libraries to use only cached models, if the Hub does not answer one request.
 
-    Libraries repeat failed requests, for minutes in total; here one request is made. If the Hub
-    does not answer, this process makes no further request.
+    Libraries repeat failed requests, for minutes in total. This process makes no further request
+    after a failed one.
 
     Args:
         name: the model: a folder, which needs no request, or its id on the Hub.

@@ -71,7 +71,6 @@ def export_triples(
 
 
 def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str, str]:
-    """Return query_id -> text of the training queries."""
     dataset.check_built_from(collection)
     texts = collection.queries
     if dataset.manifest.texts:

@@ -222,7 +222,6 @@ def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
 
 
 def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find held-out groups without a run."""
     for part, shift in _shift_run_sets(opened):
         lacking = {seed for seed, _ in part.missing}
         complete = [f"seed-{seed}" for seed in part.seeds if seed not in lacking]
@@ -240,7 +239,6 @@ def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
 
 
 def _trained_on_test(opened: Opened, _: Settings) -> Iterator[Finding]:
-    """Find models that were trained on their test queries."""
     for run, counted in opened.trained.values():
         if counted is not None and counted.trained:
             yield Finding(
@@ -337,7 +335,6 @@ def _missing_counts(scores: Scores) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _groups_without_queries(scores: Scores, _: Settings) -> Iterator[Finding]:
-    """Find runs that contain no query of a group."""
     for run, group, lacked, size in _missing_counts(scores):
         if 0 < size == lacked:
             yield Finding(
@@ -454,7 +451,6 @@ def _own_ids_first(parts: Sequence[Scores], settings: Settings) -> Iterator[Find
 
 
 def _equal_systems(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
-    """Warn of equal rankings of two systems on the same test set."""
     runs = (((part.test, part.shift_name), run) for part in parts for run in part.runs.values())
     for together in grouped(runs).values():
         for first, second in identical_runs(together):

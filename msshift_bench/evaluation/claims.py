@@ -117,7 +117,6 @@ def _sides(
     sample: str,
     is_kept: NDArray[np.bool_] | None,
 ) -> Sides[Estimate] | None:
-    """Return the means of a system's sides over groups; see `Scores.sides`."""
     known = [scores.sides(measure.name, group, queries) for group, queries in parts.items()]
     pairs = [side for side in known if side is not None]
     if len(pairs) < len(known):
@@ -170,7 +169,6 @@ def _family_by_group(row: Figure, what: str, kind: str = "") -> tuple[str, ...]:
 
 
 def _claim(row: Figure, estimate: Estimate | None, measure: Measure) -> Claim:
-    """Return the claim of a figure, with the family and the range of its kind of figure."""
     kind = FIGURES[row.figure]
     family = _family_by_group(row, kind.family[1], kind.family[0]) if kind.family else ()
     bounds = measure.bounds if kind.unit == "score" else (-math.inf, math.inf)
@@ -245,7 +243,7 @@ def pair_claims(
 
     Differences on groups are one family, differences of averages another, for each figure and
     measure. Queries are paired, and seeds of two systems are independent. One model for all groups
-    has the same score in and out, so two such systems differ equally in Avg In and Out. Both
+    has the same score in and out. So two such systems differ equally in Avg In and Out. Both
     families count that difference, and the caller drops the repeated rows.
 
     Args:
@@ -531,7 +529,6 @@ def compound_claims(
 
 
 def _names_of(scores: Scores, measure: Measure) -> Figure:
-    """Return the names shared by all figures of a system and a measure."""
     return Figure("", scores.test, scores.shift_name, scores.system, measure=measure.name)
 
 

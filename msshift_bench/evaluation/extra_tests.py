@@ -1,7 +1,7 @@
 """Run sets on other queries: extra test sets, and variants of queries, e.g. with typing errors.
 
-Table 5 of MS-Shift's first version compares the mean over a shift's models on TREC DL 2019 with a
-model trained on everything.
+As in Table 5 of MS-Shift's first version, a shift's models are compared with a model trained on
+everything.
 """
 
 from __future__ import annotations
@@ -200,13 +200,6 @@ def _pair_scores(
     warnings: list[str],
 ) -> _VariantScores:
     """Pair the scores on queries with the scores on their variants.
-
-    Args:
-        part: the runs on the variants.
-        of_queries: the scores on the unchanged queries.
-        of_variants: the scores on the variants.
-        settings: measures and policies.
-        warnings: a warning is appended if models have runs on only one of the two.
 
     Raises:
         DataError: if no query is left to count.

@@ -1,9 +1,9 @@
 """Measures: each computes one number per query of a judged run.
 
 A native measure is one formula over the possible places of a relevant document (`hits.Placement`).
-If the tie policy fixes the order, there is one such place. Under the policy ``expected``, a tied
-document takes every place of its tie with the same probability, and the same formula gives the
-exact mean over all orders. Sums over places are read from tables of cumulative sums.
+If the tie policy fixes the order, there is one such place. Under the policy ``expected``, every
+place of its tie is equally likely for a document. The same formula then gives the exact mean over
+all orders. Sums over places are read from tables of cumulative sums.
 """
 
 from __future__ import annotations

@@ -237,7 +237,6 @@ def _without_zeros(name: str) -> str:
 
 
 def _no_query_error(run: JudgedRun) -> RunError:
-    """Return the error for a run that contains no query of the test set."""
     query_ids = run.judgements.query_ids
     strangers = [query_id.decode() for query_id in run.unknown_queries]
     known = (

@@ -348,14 +348,7 @@ def _run_sections(
 
 
 def _run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:
-    """Yield tables with a row per run: the mean of every measure, then leads over a reference.
-
-    Args:
-        figures: the figures of runs on one test set, with numbers of counted, missing and tied
-            queries.
-        measures: the measures.
-        correction: the correction of p-values.
-    """
+    """Yield tables with a row per run: the mean of every measure, then leads over a reference."""
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
     columns = [
@@ -379,12 +372,7 @@ def _run_tables(figures: Figures, measures: Sequence[Measure], correction: str) 
 
 
 def _slice_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
-    """Yield the means of runs on slices of one test set, then their leads over a reference.
-
-    Args:
-        figures: the figures of the slices.
-        settings: the measures and the correction.
-    """
+    """Yield the means of runs on slices of one test set, then their leads over a reference."""
     (group,) = figures.names("group")
     for measure in settings.measures:
         for (reference,), part in figures.where(measure=measure.name).each("against"):

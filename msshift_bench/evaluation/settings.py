@@ -179,7 +179,6 @@ def delegate(name: str) -> Measure | None:
 
 
 def _parameter_errors(measure: Any) -> Iterator[str]:
-    """Yield the errors in the parameters of a measure of ir_measures."""
     known = measure.SUPPORTED_PARAMS
     for parameter in measure.params:
         if parameter not in known:

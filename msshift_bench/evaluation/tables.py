@@ -158,7 +158,6 @@ def loss_table(
 
 
 def _query_counts(figures: Figures) -> Head:
-    """Return the row with a slice's numbers of queries."""
     counts = {
         group: [row.queries or 0 for row in of_group]
         for (group,), of_group in figures.each("group")

@@ -108,13 +108,7 @@ def _tested(row: Figure) -> tuple[str, ...]:
 
 
 def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
-    """Return the sentence about a Rel Loss or a score, with significant differences from others.
-
-    Args:
-        rows: the figures of a system on a shift.
-        figures: the figures of all systems.
-        wording: how to print them.
-    """
+    """Return the sentence about a Rel Loss or a score, with significant differences from others."""
     row = _overall_figure(rows.where(figure=_VALUES, against=""))
     if row is None:
         first = rows[0]
@@ -199,11 +193,6 @@ def _name_group(row: Figure, rows: Figures, wording: Wording) -> tuple[Figure | 
 
     For a significant loss, it is the group with the largest loss. For leads and scores, it is the
     group with the lowest value, else the highest, whose contrast has a mark. `None` without a mark.
-
-    Args:
-        row: the figure on the complete shift.
-        rows: the figures of the same system on the shift.
-        wording: how to print them.
     """
     figure = contrast_of(row.figure) if row.seeds != 1 and row.shift else None
     of_groups = [one for one in rows.where(figure=figure or ()) if one.value is not None]

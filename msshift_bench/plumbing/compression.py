@@ -2,10 +2,9 @@
 
 A compressed file may have several streams, from parallel compressors or ``cat``. pyarrow reads all
 streams of gzip, bzip2 and zstd, and raises an error for other bytes after a stream. The standard
-library's reader of xz ignores everything after the first stream that it cannot read, and so every
-line after a flipped bit; this module's reader raises an error. Errors are the same as of ``gzip
--t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t``, and also for bytes after the last stream, for which
-gzip and bzip2 only warn.
+library's reader of xz ignores the rest of a file after the first unreadable stream; this module's
+reader raises an error. Errors are as of ``gzip -t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t``. Bytes
+after the last stream are an error too, for which gzip and bzip2 only warn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Atomic writing of files.
 
 A file is written under a temporary name in the same folder, and renamed when it is complete. The
-temporary name is fixed and locked. So a process reuses the leftovers of a killed one, and if two
+temporary name is fixed and locked. So a process reuses the leftovers of a killed one. If two
 processes write the same file at once, the second gets an error. `folders` does the same for
 folders.
 

@@ -390,7 +390,6 @@ def is_json(line: bytes) -> bool:
 
 
 def _is_header(fields: Sequence[str]) -> bool:
-    """Return whether the fields of the first line of qrels are names of columns."""
     names = [re.sub(r"[-_#'\"]", "", field.lower()) for field in fields]
     return len(names) in (3, 4) and names[0] in _HEADER_WORDS[0] and names[-1] in _HEADER_WORDS[1]
 

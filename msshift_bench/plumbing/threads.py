@@ -118,9 +118,8 @@ _MMAP_THRESHOLD = (-3, 32 << 20)
 def keep_freed_memory() -> None:
     """Let this process keep up to 256 MB of freed memory for later reads.
 
-    By default glibc returns it to the system after every file, and requests it again for the next
-    file, which takes a tenth of the time of many small files. Other C libraries have no such
-    setting.
+    By default glibc returns it to the system after every file and requests it again for the next.
+    That takes a tenth of the time of many small files. Other C libraries have no such setting.
     """
     if sys.platform != "linux":
         return

@@ -460,12 +460,7 @@ def _remove_rows(lines: Lines, rows: Ints, owner: Ints) -> Lines:
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:
-    """Yield findings about documents repeated in a ranking.
-
-    Args:
-        queries: the queries.
-        suspects: the queries that may have such a document.
-    """
+    """Yield findings about documents repeated in a ranking."""
     repeats: dict[int, str] = {}
     for query in suspects:
         start = int(queries.starts[query])

@@ -133,7 +133,6 @@ class SortedKeys:
                 self._keys[start:end].sort()
 
     def _cut(self, hashes: NDArray[np.uint64], queries: Ints) -> NDArray[np.uint64]:
-        """Return the keys without rows."""
         keys = hashes >> (self._query_bits + self._row_bits)
         keys <<= self._row_bits
         high = queries.astype(np.uint64)

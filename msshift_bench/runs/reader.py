@@ -368,16 +368,7 @@ def _judge_parts(
     depth: int = 0,
     into: list[Lines] | None = None,
 ) -> RunJudge:
-    """Judge a run's parts in order, or in memory if its queries are interleaved.
-
-    Args:
-        parts: the parts.
-        judgements: the test set; `None` checks the run without one.
-        tie_policy: one of `TIE_POLICIES`.
-        strict: treat every warning as an error.
-        depth: number of documents of each ranking to keep.
-        into: a list that the run's lines are appended to; `None` to discard them.
-    """
+    """Judge a run's parts in order, or in memory if its queries are interleaved."""
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
     for arrange in (whole_queries, grouped):

@@ -407,7 +407,6 @@ def _systems_in(folder: Path, listed: Listing) -> list[Path]:
 
 
 def _read_system(folder: Path, system: str, listed: Listing) -> list[RunSet]:
-    """Return the run sets of a system's folder."""
     entries = list(_entries(folder, folder, listed))
     _refuse_unexpected(folder, (path for path, place in entries if place is None))
     placed = [
@@ -466,13 +465,7 @@ def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path
 
 
 def _find_runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Yield the files named like runs, in a folder and below; `top` may be a file.
-
-    Args:
-        top: the folder or file.
-        listed: function that lists folders.
-        names: the names of folders from `top` to the current folder.
-    """
+    """Yield the files named like runs, in a folder and below; `top` may be a file."""
     path = top.joinpath(*names)
     if path.is_dir():
         for entry in listed(path) if len(names) <= _DEEPEST and os.access(path, os.R_OK) else ():

@@ -81,8 +81,8 @@ class InputFile:
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
     """Return files that can be read more than once; ``"-"`` is standard input.
 
-    Standard input and other pipes are copied to a temporary folder until the context ends, because
-    a run with interleaved queries is read twice.
+    Standard input and other pipes are copied to a temporary folder, because a run with interleaved
+    queries is read twice.
 
     Raises:
         NotFoundError: if a file does not exist, or standard input is closed.

@@ -14,8 +14,8 @@ and the variance of the mean over S seeds and Q queries is the sum of
 - the queries' part, (MSQ - MSE) / (S Q), but at least 0, and
 - the seeds' part, noise included, MSS / (S Q) = var(mean of seed s) / S,
 
-where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about Q
-- 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
+where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first has about Q - 1
+degrees of freedom, the second S - 1. So the error is distributed as a sum of two scaled t
 variables. If two or three seeds agree by chance, MSE can exceed MSS. The sum for other seeds *and*
 queries would then be smaller than the variance for other queries and the same models. Therefore no
 interval is narrower, and no p-value smaller, than with fixed models: MSQ / (S Q), Student's t on
@@ -24,8 +24,8 @@ excludes 0. With a single seed, intervals and p-values count queries only, and a
 
 Such a sum a T + b U of independent variables is called Behrens-Fisher (Fisher, Annals of Eugenics
 6, 1935; tables in Fisher and Yates 1938). Its probabilities are integrals over the quantiles of the
-part with the lighter tail, by tanh-sinh quadrature (Takahasi and Mori 1974), which resolves heavy
-tails.
+part that is less likely to exceed the limit alone. The quadrature is tanh-sinh (Takahasi and Mori
+1974), which resolves heavy tails.
 
 ``benchmarks/coverage_simulation.py`` measures the coverage of intervals and the error rates of
 tests; docs/statistics.md has the table.
@@ -372,7 +372,6 @@ def rel_loss(inside: Any, out: Any, sign: int = 1, *, of: float | None = None) -
 
 
 def _combined(value: float, weights: Sequence[tuple[float, Estimate]]) -> Estimate:
-    """Return a weighted sum of estimates, given its value."""
     parts: dict[Source, Floats] = {}
     for weight, term in weights:
         for source, part in term.parts.items():

@@ -114,7 +114,7 @@ UNTESTED: Mapping[str, Any] = MappingProxyType(
         "seed_share": None,
     }
 )
-"""Values that replace a figure's test and seeds' part when these are removed."""
+"""Fields of a figure's test and seeds' variance -> their values without a test."""
 
 
 class Claim(NamedTuple):
@@ -359,16 +359,15 @@ def rank_ranges(
 ) -> dict[str, tuple[int, int]]:
     """Return the ranks of systems, from the pairs with a significant difference.
 
-    A system is known to be better than another if a pair, or a chain of pairs, leads from one to
-    the other. Its range has its places in all orders of the systems that agree with this. Its rank
-    is the first place, as in Chatbot Arena (Chiang et al., ICML 2024). So the better system of a
-    pair has the smaller rank, and without pairs all rank first. Two systems without a significant
-    difference may have different ranks, if a third one differs from only one of them. Their ranges
-    then overlap.
+    A system is known to be better than another if a pair or a chain of pairs connects them. Its
+    range has its places in all orders of the systems that agree with this. Its rank is the first
+    place, as in Chatbot Arena (Chiang et al., ICML 2024). So the better system of a pair has the
+    smaller rank, and without pairs all rank first. Two systems without a significant difference may
+    have different ranks, if a third one differs from only one of them. Their ranges then overlap.
 
-    If the probability of any wrong pair is at most 5%, as with Holm's correction over all pairs,
-    all true ranks are in their ranges with a probability of at least 95% (Mogstad, Romano, Shaikh
-    and Wilhelm, Review of Economic Studies 2024).
+    With Holm's correction over all pairs, the probability of any wrong pair is at most 5%. Then all
+    true ranks are in their ranges with a probability of at least 95% (Mogstad, Romano, Shaikh and
+    Wilhelm, Review of Economic Studies 2024).
 
     Args:
         order: all systems, the best first.

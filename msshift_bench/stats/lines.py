@@ -1,9 +1,9 @@
 """Lines and rank correlations of the losses of groups: slopes, intervals, predictions.
 
 One point is one group. A group is one observation, however many queries it has: tests have the
-number of groups minus 2 degrees of freedom. A mixed model with a random effect of the group gives
-an indicator of groups the same degrees of freedom (Pinheiro and Bates, Mixed-Effects Models in S
-and S-PLUS, 2000, section 2.4.2). For groups of equal weight, the tests are equal.
+number of groups minus 2 degrees of freedom. A mixed model with a random effect of the group has the
+same degrees of freedom (Pinheiro and Bates, Mixed-Effects Models in S and S-PLUS, 2000, section
+2.4.2). For groups of equal weight, the tests are equal.
 
 A seed's effect on all models moves the line, not its slope. A seed's effect on one model moves that
 model's held-out group, and is part of the scatter about the line. The test therefore counts seeds
