@@ -166,7 +166,7 @@ def test_commands_refuse_and_continue_with_allow(
     done = msshift(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert "[other-data]" in done.stderr
-    assert "use --allow other-data" in done.stderr
+    assert "accept it with --allow other-data" in done.stderr
     done = msshift(*arguments, "--allow", "other-data")
     assert (done.returncode, done.stdout) == (1, "")
     assert "[identical-runs]" in done.stderr
