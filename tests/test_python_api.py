@@ -298,7 +298,7 @@ def test_judgements_may_be_a_table(qrels: Any) -> None:
         (lambda: open_test_set(QRELS[["query_id", "doc_id"]]), UsageError, "no column relevance"),
         (lambda: open_test_set(QRELS[:1].assign(relevance=0.5)), CollectionError, "0.5 is not"),
         (lambda: open_test_set(7), UsageError, "not 7"),
-        (lambda: open_test_set(SHIFTS["length"]), UsageError, "length is a whole shift; name one"),
+        (lambda: open_test_set(SHIFTS["length"]), UsageError, "length is a complete shift"),
         (lambda: score_runs([], {}), UsageError, "name at least one run"),
         (lambda: score_runs(7, {"q": {"d": 1}}), UsageError, "or records, not 7"),
         (lambda: Settings(7), UnknownNameError, "unknown measure '7'"),

@@ -351,7 +351,7 @@ def load_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such config or split.
-        UsageError: if the config holds triples; `load_triples` streams them.
+        UsageError: if the config has triples; use `load_triples`.
         IntegrityError: if a file is missing or is not the one that was built.
 
     Examples:

@@ -108,7 +108,7 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
 
     Args:
         lines: the canonical forms of the rows, sorted by query_id.
-        splits: the split of each row, in the config of a whole shift.
+        splits: the split of each row, in the config of a complete shift.
     """
     if splits is not None:
         lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")

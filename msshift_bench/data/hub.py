@@ -340,8 +340,8 @@ def _explain_http_error(error: Any) -> str:
     reason = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
         403: "the token does not allow it; it needs the right to write there",
-        409: "somebody else is changing the repository; run the same command again",
-        412: "somebody else has changed the repository; run the same command again",
+        409: "another user is changing the repository; run the same command again",
+        412: "another user has changed the repository; run the same command again",
     }.get(status)
     if reason is None and status < 500:
         reason = (

@@ -244,8 +244,8 @@ def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> Non
 def _read(name: str, folder: Path) -> TestSet:
     if not can_name_runs(name):
         raise UsageError(
-            f"{name!r} cannot be a test set's name: it names a folder, so it holds no space or "
-            "'/', does not begin with '.', and is no shift's name"
+            f"{name!r} cannot be a test set's name: expected a folder's name without space "
+            "or '/', not beginning with '.', and not a shift's name"
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))

@@ -249,7 +249,7 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
 
     Raises:
         UnknownNameError: if the config does not exist.
-        UsageError: if the config is a whole shift, which has no test split of its own.
+        UsageError: if the config is a complete shift, which has no test split.
         NotFoundError: if the data set or the file does not exist.
         CollectionError: if the qrels are malformed.
 
@@ -281,7 +281,7 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
     shift, group = parse_config(config, known_to(at_hand))
     if group is None:
         raise UsageError(
-            f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
+            f"{config} is a complete shift; name one test set: {', '.join(shift.configs)}"
         )
     whole = test_set_of_shift(shift, open_dataset(data if at_hand is None else at_hand))
     ids = whole.groups[shift.test_set_of(group)]

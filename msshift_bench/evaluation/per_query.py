@@ -106,7 +106,7 @@ def read_per_query(
         table = _read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         first = str(error).partition("\n")[0]
-        _refuse("not-parquet", f"{path} is no whole Parquet file: {first[:200]}")
+        _refuse("not-parquet", f"{path} is not a complete Parquet file: {first[:200]}")
     parts = {
         str(shift): table.filter(pc.equal(table["shift"], shift))
         for shift in table["shift"].unique().to_pylist()

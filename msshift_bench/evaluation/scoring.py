@@ -306,7 +306,7 @@ def _run_figures(
         (group,) = part.groups
         (counted,) = part.counted(settings.missing).values()
         if not counted.size:
-            raise DataError(f"{part.system} holds no query of {name}")
+            raise DataError(f"{part.system} has no query of {name}")
         counts = {
             "queries": len(counted),
             "missing": int(run.missing.sum()),

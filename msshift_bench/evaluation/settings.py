@@ -192,7 +192,7 @@ def _parameter_errors(measure: Any) -> Iterator[str]:
     gains = measure.params.get("gains", {})
     if not all(isinstance(number, int) for number in (*gains, *gains.values())):
         yield "gains are whole numbers: {relevance: gain}"
-    # trec_eval ends the whole process at a cutoff of 0.
+    # trec_eval ends the process at a cutoff of 0.
     if measure.params.get("cutoff", 1) < 1:
         yield "a cutoff is at least 1"
 

@@ -105,7 +105,7 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
         for piece in pieces:
             size += len(piece)
             if stored is not None and size > max(_RATIO_FROM, _MAX_RATIO * stored):
-                message = f"it holds more than {_MAX_RATIO} times its size, so it is a bomb"
+                message = f"its content has more than {_MAX_RATIO} times its size"
                 raise DamagedInputError(f"the compressed input is not read: {message}")
             yield piece
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:

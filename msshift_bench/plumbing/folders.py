@@ -113,8 +113,8 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
     others = present.difference(names) if (folder / mark).exists() else present
     if others:
         raise UsageError(
-            f"{folder} holds {min(others)}, which is no part of {what} and would be lost; choose "
-            "another folder, or move it away"
+            f"{folder} contains {min(others)}, which is not part of {what} and would be lost; "
+            "choose another folder, or move the file"
         )
 
 
@@ -194,8 +194,8 @@ def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
     with suppress(FileNotFoundError):  # The working directory was removed.
         if Path(os.path.realpath(Path.cwd())).is_relative_to(target):
             raise UsageError(
-                f"{as_named} holds the working directory, and whoever works there would be left in "
-                "a removed folder; give another folder, or call it from elsewhere"
+                f"{as_named} contains the working directory, which would be removed; give another "
+                "folder, or change the working directory"
             )
     settle(target.parent)
     work = target.with_name(partial_name(target.name))

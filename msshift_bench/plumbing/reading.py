@@ -217,7 +217,7 @@ def jsonl_rows(
             # A fast check, as most texts are ASCII.
             elif not text.isascii() and _HALF.search(text):
                 message = f"{key!r} holds half of a character (a lone surrogate)"
-                fix = "write the whole character, or leave it out"
+                fix = "write the complete character, or leave it out"
                 findings.add("not-utf8", f"{message}, which is not UTF-8", str(path), number, fix)
             else:
                 strings[key] = text
@@ -326,7 +326,7 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
         width = width or len(fields)
         if len(fields) != width:
             message = f"found {len(fields)} fields where the lines before have {width}"
-            fix = "write all lines alike; if the last line was cut off, copy the file again"
+            fix = "write the same fields on all lines, or copy the file again if it was cut off"
             findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
         moved = moved and width == 4 and _GRADE.fullmatch(fields[2]) is not None

@@ -185,7 +185,7 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
             return fields
     for word in words:
         if not isinstance(word, str):
-            raise RunError(f"{name}: {word!r} is no string; ids and the run tag are strings")
+            raise RunError(f"{name}: {word!r} is not a string; ids and the run tag must be strings")
         encoded = word.encode(errors="replace")
         if encoded.decode() != word or encoded.split() != [encoded] or b"\0" in encoded:
             raise RunError(f"{name}: {word!r} is empty, holds white space or is no Unicode text")

@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     "a column of texts too few": (
         scores(lambda t: t.drop_columns("measure")), "wrong-columns", "measure string",
     ),
-    "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
+    "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "not a complete Parquet"),
     "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
     "no record": (recorded(lambda _: None), "no-head", "what was scored"),
     "the same scores under another name": (doubled, "same-scores", "of a run of mini/a"),

@@ -237,7 +237,7 @@ def test_a_folder_with_other_files_is_not_replaced(
 ) -> None:
     folder, message = (
         write(tmp_path / "site", *present.split()),
-        f"holds {foreign}, which is no part",
+        f"contains {foreign}, which is not part",
     )
     with pytest.raises(UsageError, match=message) if foreign else nullcontext():
         check_contents(folder, "mark", ("mark", "part"), "the page")
@@ -280,9 +280,9 @@ def test_the_working_directory_is_not_replaced(
     here = write(tmp_path / "a" / "b", "kept")
     monkeypatch.chdir(here)
     for folder in (Path(), here, tmp_path / "a"):
-        with pytest.raises(UsageError, match="holds the working directory"):
+        with pytest.raises(UsageError, match="contains the working directory"):
             check_folder(folder)
-        with pytest.raises(UsageError, match="holds the working dir"), replace_folder(folder):
+        with pytest.raises(UsageError, match="contains the working dir"), replace_folder(folder):
             pytest.fail("replaced")
     check_folder(Path(), inside=True)
     with replace_folder(Path("new")) as new:

@@ -86,10 +86,10 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
 @pytest.mark.parametrize(
     ("rankings", "tag", "words"),
     [
-        ({"q": {"a": 2.0, 7: 1.0}}, "tag", r"a\.run: 7 is no string; ids and the run tag are"),
-        ({7: {"a": 2.0}}, "tag", r"a\.run: 7 is no string"),
-        ({"q": {"a": 2.0, None: 1.0}}, "tag", r"a\.run: None is no string"),
-        ({"q": {"a": 2.0}}, 7, r"a\.run: 7 is no string"),
+        ({"q": {"a": 2.0, 7: 1.0}}, "tag", r"a\.run: 7 is not a string; ids and the run tag"),
+        ({7: {"a": 2.0}}, "tag", r"a\.run: 7 is not a string"),
+        ({"q": {"a": 2.0, None: 1.0}}, "tag", r"a\.run: None is not a string"),
+        ({"q": {"a": 2.0}}, 7, r"a\.run: 7 is not a string"),
         ({"q": {"a": 2.0, "b": "high"}}, "tag", r"a\.run: .*'high' is no score"),
         ({"q": {"a": 2.0, "b": 10**400}}, "tag", r"a\.run: .*is no score"),
         ({"q": {"a": [2.0, 1.0]}}, "tag", r"a\.run: \[2\.0, 1\.0\] is no score"),
