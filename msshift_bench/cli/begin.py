@@ -100,7 +100,8 @@ def demo(
     print(f"{figures}  every figure, as JSON")
     try:
         with progress_bars():
-            drawn = write_report([runs], out / "report", data, reference="bm25", links=False)
+            reference = "bm25" if len(systems) > 1 and "bm25" in systems else None
+            drawn = write_report([runs], out / "report", data, reference=reference, links=False)
         print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
     except MissingExtraError as error:
         note(str(error))

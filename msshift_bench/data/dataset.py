@@ -304,7 +304,8 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
         data: ``msshift`` (see `locate`), the folder of a built data set, or a `Dataset`.
         installed: whether the installed data set may replace ``./msshift``.
 
-    Returns: The data set, which reads its files on request.
+    Returns:
+        The data set, which reads its files on request.
 
     Raises:
         NotFoundError: if there is no built data set, or only an installed one that is not allowed.

@@ -386,7 +386,8 @@ def install_dataset(
         triples: whether to prepare the configs of training triples, with millions of rows.
         token: the Hub's token; by default the one huggingface_hub finds.
 
-    Returns: The installed data set.
+    Returns:
+        The installed data set.
 
     Raises:
         NotFoundError: if the folder, data set or revision does not exist.

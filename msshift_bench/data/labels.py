@@ -20,9 +20,10 @@ def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> di
             shift's groups, for a query in two groups the first.
         data: the built data set; only read for a shift.
 
-    Raises: UnknownNameError: if it is neither a file nor a shift. CollectionError: if the file is
-        malformed, labels a query twice, or has an empty label. NotFoundError: if there is no data
-        set.
+    Raises:
+        UnknownNameError: if it is neither a file nor a shift.
+        CollectionError: if the file is malformed, labels a query twice, or has an empty label.
+        NotFoundError: if there is no data set.
 
     Examples:
         >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")

@@ -165,10 +165,13 @@ def score_runs(
             query.
         reference: the run to compare the others with, one of `runs` or another.
         without: test queries; the figures are also computed without them.
-        allow: errors to allow, some of `ALLOWANCES`.  Returns: The mean of every measure for every
-            run, on the measure's scale (mostly 0 to 1, not times 100); for a count, such as
-            ``NumRet``, the sum. For each group, named in the figure's ``slice``, also ``score`` or,
-            over a reference, ``lead``; and its difference from the mean on the other groups.
+        allow: errors to allow, some of `ALLOWANCES`.
+
+    Returns:
+        The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
+        100); for a count, such as ``NumRet``, the sum. For each group, named in the figure's
+        ``slice``, also ``score`` or, over a reference, ``lead``; and its difference from the mean
+        on the other groups.
 
     Raises:
         RunError: if a run is malformed, contains no query of the test set, or was made on other

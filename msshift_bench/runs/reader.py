@@ -280,7 +280,8 @@ def judge_run(
         depth: the number of documents of each ranking to keep, for measures that need more than
             the relevant ones; see `Measure.depth`.
 
-    Returns: The parts of the run that measures need.
+    Returns:
+        The parts of the run that measures need.
 
     Raises:
         RunError: with every error found; the message shows three of each kind.

@@ -142,7 +142,8 @@ def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
 def _numbers(values: Sequence[float], name: str) -> Vectors:
     """Return scores as 32-bit floats.
 
-    Raises: RunError: for the first value that is not a number.
+    Raises:
+        RunError: for the first value that is not a number.
     """
     unread = iter(values)
     try:
