@@ -49,7 +49,7 @@ from msshift_bench.errors import (
 from msshift_bench.exclusions import Exclusions, ExclusionsSource
 from msshift_bench.plumbing import check_folder, counted, numbered_lines, values_by_key
 from msshift_bench.records import OTHERS, Row
-from msshift_bench.search import warn_of_single_words
+from msshift_bench.search import warn_of_words
 from msshift_bench.shifts import (
     DATASET_NAME,
     LISTED_SHIFTS,
@@ -179,7 +179,7 @@ def build_dataset(
         exclusions.check(collection.queries, collection.passages(), collection.name)
     table = queries_table(collection, exclusions)
     queries = ids_and_texts(table)
-    warn_of_single_words(queries.values(), words)
+    warn_of_words(queries.values(), words)
     given = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
     validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)

@@ -30,7 +30,7 @@ from msshift_bench.search import (
     PassageIds,
     Ranking,
     kept_index,
-    warn_of_single_words,
+    warn_of_words,
 )
 from msshift_bench.settings import Table
 from msshift_bench.shifts import Shift
@@ -290,7 +290,7 @@ class Run(Facts):
             parameters: its parameters; by default BM25's own, with the words of the data set.
         """
         chosen = parameters or Bm25Parameters(words=self.words)
-        warn_of_single_words([row.text for row in self.queries], chosen.words)
+        warn_of_words([row.text for row in self.queries], chosen.words)
         shared = self._of_collection
         index: Bm25 | None = shared.get("bm25")
         if index is None or index.parameters != chosen:

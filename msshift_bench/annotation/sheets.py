@@ -57,7 +57,7 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.records import Passage
 from msshift_bench.sampling import keyed_hash
-from msshift_bench.search import Bm25, Bm25Parameters, warn_of_single_words
+from msshift_bench.search import Bm25, Bm25Parameters, warn_of_words
 from msshift_bench.shifts import several
 from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
@@ -425,7 +425,7 @@ def similar_pairs(
     """
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
-    warn_of_single_words(tested.texts, encoder.words)
+    warn_of_words(tested.texts, encoder.words)
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1

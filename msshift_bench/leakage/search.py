@@ -51,7 +51,7 @@ from msshift_bench.plumbing import (
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.sampling import keyed_hash
-from msshift_bench.search import normalise, sorted_words, warn_of_single_words
+from msshift_bench.search import normalise, sorted_words, warn_of_words
 from msshift_bench.similarity import (
     NearestQueries,
     QueryColumns,
@@ -227,7 +227,7 @@ def _embed_tests(
         train_texts: the training texts, whose words are counted.
     """
     if spec.name == TERMS:
-        warn_of_single_words(test_texts, spec.words)
+        warn_of_words(test_texts, spec.words)
         space = WordSpace(train_texts, spec.words)
         return space.vectors(test_texts), space.vectors, space.facts
     embedded = embed_texts(test_texts, spec)

@@ -6,12 +6,7 @@ It may use `arrays`, `libraries`, `plumbing`, `records` and `errors`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version
-from msshift_bench.search.query_words import (
-    content_words,
-    normalise,
-    sorted_words,
-    warn_of_single_words,
-)
+from msshift_bench.search.query_words import content_words, normalise, sorted_words, warn_of_words
 from msshift_bench.search.ranking import (
     BATCH,
     Best,
@@ -39,5 +34,5 @@ __all__ = [
     "search_vectors",
     "sorted_words",
     "stemmer_version",
-    "warn_of_single_words",
+    "warn_of_words",
 ]

@@ -71,10 +71,12 @@ def sorted_words(text: str, words: str = WHITESPACE) -> str:
     return " ".join(sorted(_words(text, words))) or text
 
 
-def warn_of_single_words(texts: Collection[str], words: str = WHITESPACE) -> None:
-    """Log a warning if most texts are one word beyond ASCII: BM25 and others find little in them.
+def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
+    """Log a warning if `words` does not find the words of most texts.
 
-    Chinese, Japanese and Thai have no spaces between words.
+    - One word beyond ASCII: Chinese, Japanese and Thai have no spaces between words.
+    - Marks within words: in Hindi, Tamil or Bengali, bm25s' pattern ends a word at a vowel sign
+      (`findings/bm25s_words_of_hindi.sh`, bm25s 0.3.16).
     """
     single = sum(not text.isascii() and len(divide(text, words).split()) == 1 for text in texts)
     if 2 * single > len(texts):
@@ -84,6 +86,18 @@ def warn_of_single_words(texts: Collection[str], words: str = WHITESPACE) -> Non
             "--words characters (for a data set, when it is built; in Python, words='characters')",
             *(single, len(texts)),
         )
+    elif words == WHITESPACE:
+        cut = sum(
+            not text.isascii() and find_words(text, "unicode") != re.findall(r"\w+", text)
+            for text in texts
+        )
+        if 2 * cut > len(texts):
+            _logger.warning(
+                "%d of %d queries have marks within words, as the vowel signs of Hindi, Tamil or "
+                "Bengali: BM25 and rules of words cut words there; divide them with --words unicode "
+                "(for a data set, when it is built; in Python, words='unicode')",
+                *(cut, len(texts)),
+            )
 
 
 def _words(text: str, words: str) -> list[str]:

@@ -28,7 +28,7 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
 from msshift_bench.runs import Listing, find_run_sets, model_path
-from msshift_bench.search import warn_of_single_words
+from msshift_bench.search import warn_of_words
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, known_shifts, shift_names
 from msshift_bench.similarity.indicators import (
     INDICATORS,
@@ -292,7 +292,7 @@ def _needed(
         assert dataset is not None  # sets of queries are refused before
         return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift, "queries")}
     if indicator.cut is not None:
-        warn_of_single_words(texts, words)
+        warn_of_words(texts, words)
         return options.get("tokenizer") or partial(indicator.cut, words=words)
     if indicator.needs == "model":
         spec = EncoderSpec(str(options.get("models")), pooling=OWN)
@@ -302,7 +302,7 @@ def _needed(
             options.get("encoder"), layout, pooling=options.get("pooling"), words=words
         )
         if spec.name == TERMS:
-            warn_of_single_words(texts, words)
+            warn_of_words(texts, words)
     return embed_texts(texts, spec)
 
 

@@ -84,6 +84,17 @@ def test_only_characters_silence_the_warning(
     assert (WARNING in caplog.text) == (words == "unicode")
 
 
+@pytest.mark.parametrize("words", ["whitespace", "characters", "unicode"])
+@pytest.mark.parametrize("door", DOORS)
+def test_functions_warn_of_marks_within_words(
+    caplog: pytest.LogCaptureFixture, door: str, words: str
+) -> None:
+    hindi = {key: f"दिल्ली में मौसम {text}" for key, text in queries_in("Chinese").items()}
+    with caplog.at_level(logging.WARNING), suppress(MsShiftError):
+        DOORS[door](hindi, words)
+    assert ("--words unicode" in caplog.text) == (words == "whitespace")
+
+
 COMMANDS = (
     "build length --collection collection --out built",
     "run bm25 --collection few --extra-test zh=extra",
