@@ -94,8 +94,8 @@ def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
         if 2 * cut > len(texts):
             _logger.warning(
                 "%d of %d queries have marks within words, as the vowel signs of Hindi, Tamil or "
-                "Bengali: BM25 and rules of words cut words there; divide them with --words unicode "
-                "(for a data set, when it is built; in Python, words='unicode')",
+                "Bengali: BM25 and rules of words cut words there; divide them with --words "
+                "unicode (for a data set, when it is built; in Python, words='unicode')",
                 *(cut, len(texts)),
             )
 
