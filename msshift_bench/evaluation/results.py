@@ -200,7 +200,8 @@ class Result:
         return {
             **report_head(),
             "kind": self.kind,
-            "data": plain(self.data),
+            # Entries of the leaderboard keep their bytes.
+            "data": {name: v for name, v in plain(self.data).items() if name != "words" or v},
             "settings": plain(self.settings),
             "runs": [plain(run) for part in self.scores for run in part.run_facts()],
             "notes": [plain(note) for note in self.notes],

@@ -104,7 +104,11 @@ CASES: list[tuple[Spoil, Named, str]] = [
     ),
     (edited(*TRAIN, "rows"), {MANIFEST}, "rows of length-short/train: expected "),
     (edited("shifts", "topics", "rows", "C2", "test"), {MANIFEST}, "rows of topics: expected "),
-    (edited(*TRAIN, "files", 0, "bytes"), {MANIFEST}, "bytes of length-short/train.parquet: it"),
+    (
+        edited(*TRAIN, "files", 0, "bytes"),
+        {MANIFEST},
+        "bytes of length-short/train.parquet: expected",
+    ),
     (edited("content_digest", by="0" * 64), {MANIFEST}, "its digests contradict each other"),
     (
         edited(*TRAIN, "ids_digest", by="0" * 64),
