@@ -24,6 +24,10 @@ __all__ = [
 ]
 
 
+_ASKED_OF_EVERY_OBJECT = ("__bases__", "__test__", "__wrapped__", "_mock_name")
+"""Names that inspect and pytest ask every object for; the answer needs no import."""
+
+
 class Library:
     """A module of another package, in whose place it stands.
 
@@ -47,6 +51,8 @@ class Library:
         self._required = (module, extra, what)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _ASKED_OF_EVERY_OBJECT:
+            raise AttributeError(name)
         module, extra, what = self._required
         library = require(module, extra, what) if extra else import_module(module)
         return getattr(library, name)

@@ -17,9 +17,11 @@ from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.libraries import Library
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, sleep, threads
+from tests.support.lanes import needs
 from tests.support.making import make_runs
 from tests.support.mini_rows import mini_rows
 from tests.support.ray_cluster import RayCluster, ray_cluster
@@ -27,10 +29,15 @@ from tests.support.run_files import sidecar
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.cluster, pytest.mark.extended, pytest.mark.neural]
+pytestmark = [
+    needs("ray", "cluster"),
+    pytest.mark.cluster,
+    pytest.mark.extended,
+    pytest.mark.neural,
+]
 pytestmark += [pytest.mark.filterwarnings("default")]
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
+ray: Any = Library("ray", "cluster")
 
 SIZE = 300
 

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import Build, Command
+from tests.support.lanes import needs
 from tests.support.ray_cluster import RayCluster, ray_cluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.extended]
+pytestmark = [needs("ray", "cluster"), pytest.mark.cluster, pytest.mark.extended]
 pytestmark += [pytest.mark.filterwarnings("default")]
-
-pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
 
 TOKEN = "0123456789abcdef" * 4
 

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 import msshift_bench as ms
+from msshift_bench.libraries import Library
 from tests.conftest import REPOSITORY, Build
 from tests.support.documents import run_blocks
+from tests.support.lanes import needs
 from tests.support.tiny_encoder import make_tiny_encoder
 
-mteb: Any = pytest.importorskip("mteb", reason="needs the extra mteb")
+mteb: Any = Library("mteb", "mteb")
 pytestmark = [
+    needs("mteb", "mteb"),
     pytest.mark.extended,
     pytest.mark.neural,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),

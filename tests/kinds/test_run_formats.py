@@ -17,17 +17,19 @@ import ir_measures
 import pandas as pd
 import pyarrow as pa
 import pytest
-import ranx
 
 import msshift_bench as ms
 from msshift_bench.cli.options import completing
 from msshift_bench.errors import RunError, UsageError
 from msshift_bench.evaluation import Settings
+from msshift_bench.libraries import Library
 from msshift_bench.runs import CODES, RUN_FORMATS, run_sources
 from tests.conftest import REPOSITORY, Command
 from tests.runs.conftest import codes
 from tests.support.compressing import COMPRESSORS
 from tests.support.run_formats import WRITERS, Rankings, Rows, parquet, rows_of
+
+ranx: Any = Library("ranx", "")
 
 RUN: Rankings = {
     "q1": {"d1": 12.5, "d2": 0.30000001192092896, "d10": -1.75, "d4": -3e-05},

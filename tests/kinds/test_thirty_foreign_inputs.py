@@ -17,7 +17,6 @@ import ir_measures
 import lz4.frame
 import pandas as pd
 import pytest
-import ranx
 
 import msshift_bench as ms
 from msshift_bench.errors import (
@@ -28,9 +27,12 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.evaluation import Settings
+from msshift_bench.libraries import Library
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements
 from tests.support.command_line import Done, run_msshift
+
+ranx: Any = Library("ranx", "")
 
 RUN = {"301": {"d2": 3.0, "d3": 2.0, "d1": 1.0}, "302": {"d8": 2.0, "d9": 1.5}}
 QRELS = {"301": {"d1": 1, "d2": 0, "d3": 2}, "302": {"d9": 1}, "303": {"d5": 1}}

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
+
+
+def needs(library: str, extra: str) -> pytest.MarkDecorator:
+    """Skip tests without a library, which is not imported while tests are collected."""
+    return pytest.mark.skipif(find_spec(library) is None, reason=f"needs the extra {extra}")
 
 
 def with_first(rows: Iterable[Any], first: Collection[Any]) -> list[Any]:
