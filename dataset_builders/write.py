@@ -50,6 +50,7 @@ from msshift_bench.plumbing import (
     write_parquet,
 )
 from msshift_bench.shifts import LabelledShift, holds_triples
+from msshift_bench.words import words_of
 
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
@@ -117,10 +118,7 @@ def write_dataset(
                 texts=texts,
                 collection=collection,
                 parameters=parameters,
-                shifts={
-                    cut.shift.name: _facts(cut, str(parameters.get("words", "whitespace")))
-                    for cut in shifts
-                },
+                shifts={cut.shift.name: _facts(cut, words_of(parameters)) for cut in shifts},
                 configs=configs,
                 files={},
                 written_with=_versions(),

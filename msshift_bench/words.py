@@ -70,6 +70,11 @@ def divide(text: str, words: str) -> str:
     return text if words == WHITESPACE else " ".join(find_words(text, words))
 
 
+def words_of(facts: Mapping[str, object]) -> str:
+    """Return the name that `words_fact` put into facts; without one, the default."""
+    return str(facts.get("words", WHITESPACE))
+
+
 def words_fact(words: str) -> dict[str, str]:
     """Return the fact ``words`` for a manifest or an identity; no fact for the default.
 

@@ -34,6 +34,7 @@ from msshift_bench.search import (
 )
 from msshift_bench.settings import Table
 from msshift_bench.shifts import Shift
+from msshift_bench.words import words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -258,7 +259,7 @@ class Run(Facts):
     @property
     def words(self) -> str:
         """How texts are divided into words: as the data set's (`msshift_bench.words.WORDS`)."""
-        return str(self.identity.get("words", "whitespace"))
+        return words_of(self.identity)
 
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
         """Stream the passages of the collection; see `stream`."""

@@ -491,7 +491,7 @@ def predict_losses(
         )
     training, tested = read_query_set(train), read_query_set(test)
     value = set_similarity(
-        *(training, tested, link.against), words=analysis.data.words or "whitespace", **options
+        *(training, tested, link.against), words=analysis.data.words, **options
     ).value
     lowest, highest = float(link.similarities.min()), float(link.similarities.max())
     fitted = f"{lowest:.4g} to {highest:.4g}"

@@ -49,6 +49,7 @@ from msshift_bench.shifts import (
     known_shifts,
     shift_names,
 )
+from msshift_bench.words import words_of
 
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 """The environment variable with the source collection of data sets."""
@@ -154,13 +155,13 @@ class Dataset:
             },
             self.exclusions.described,
             {shift: manifest.describe_groups(shift) for shift in manifest.shifts},
-            str(manifest.parameters.get("words", "")),
+            self.words,
         )
 
     @property
     def words(self) -> str:
         """How its texts are divided into words: a name in `msshift_bench.words.WORDS`."""
-        return str(self.manifest.parameters.get("words", "whitespace"))
+        return words_of(self.manifest.parameters)
 
     @property
     def exclusions(self) -> Exclusions:

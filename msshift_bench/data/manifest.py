@@ -31,6 +31,7 @@ from msshift_bench.checked import (
 from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, LabelledShift, holds_triples, known_shifts
+from msshift_bench.words import WHITESPACE
 
 DATA_VERSION = "2.0.0"
 """The version of the building rules; it changes if rows of the same input change."""
@@ -264,8 +265,7 @@ class DataInfo:
             group -> number of training queries.
         exclude: description of the passages excluded by its build; "" for none.
         groups: shift -> group -> a description of its queries; see `Manifest.describe_groups`.
-        words: how texts are divided into words, a name in `msshift_bench.words.WORDS`; "" for the
-            default.
+        words: how texts are divided into words, a name in `msshift_bench.words.WORDS`.
     """
 
     data_version: str = ""
@@ -275,7 +275,7 @@ class DataInfo:
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exclude: str = ""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    words: str = ""
+    words: str = WHITESPACE
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:

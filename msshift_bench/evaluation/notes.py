@@ -29,6 +29,7 @@ from msshift_bench.stats import (
     Figures,
     more_seeds_to_halve,
 )
+from msshift_bench.words import WHITESPACE
 
 _FEWEST_SCORED = 12
 _LARGEST_SEED_SD = 0.5
@@ -86,9 +87,10 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
     """
     yield f"msshift-bench {__version__}"
     if data.edition:
+        words = "" if data.words == WHITESPACE else f", words {data.words}"
         yield (
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
-            f"content {data.content_digest[:12]}" + f", words {data.words}" * bool(data.words)
+            f"content {data.content_digest[:12]}{words}"
         )
     if data.exclude:
         yield f"excluded when the data set was built: {data.exclude}"

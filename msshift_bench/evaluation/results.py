@@ -31,6 +31,7 @@ from msshift_bench.output import (
 )
 from msshift_bench.shifts import grouped
 from msshift_bench.stats import Figure, Figures
+from msshift_bench.words import words_fact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +202,10 @@ class Result:
             **report_head(),
             "kind": self.kind,
             # Entries of the leaderboard keep their bytes.
-            "data": {name: v for name, v in plain(self.data).items() if name != "words" or v},
+            "data": {
+                **{name: value for name, value in plain(self.data).items() if name != "words"},
+                **words_fact(self.data.words),
+            },
             "settings": plain(self.settings),
             "runs": [plain(run) for part in self.scores for run in part.run_facts()],
             "notes": [plain(note) for note in self.notes],
