@@ -186,6 +186,7 @@ def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
 def test_ray_starts_two_clusters_in_turn_for_the_address_local(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Ray keeps the HOME of its import, where it would look for tokens in later tests, too.
     pytest.importorskip("ray", reason="needs Ray: pip install -e '.[cluster]'")
     monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes a token that later clusters require.
     for _ in range(2):

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.systems import lexical, plan
-from msshift_bench.data import ContentDigest, open_collection
-from msshift_bench.dataset_builders.negatives import mine_negatives
+from msshift_bench.data import open_collection
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, MissingError, UsageError
@@ -21,9 +20,9 @@ from msshift_bench.libraries import Library
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, sleep, threads
+from tests.engine.test_tasks_of_a_cluster import SIZE, mined
 from tests.support.lanes import needs
 from tests.support.making import make_runs
-from tests.support.mini_rows import mini_rows
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.run_files import sidecar
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -38,8 +37,6 @@ pytestmark = [
 pytestmark += [pytest.mark.filterwarnings("default")]
 
 ray: Any = Library("ray", "cluster")
-
-SIZE = 300
 
 
 @pytest.fixture(scope="module")
@@ -203,24 +200,15 @@ def test_an_interrupt_ends_the_tasks(engine: Engine, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("engine")
 def test_negatives_are_the_same(tmp_path: Path) -> None:
     collection = open_collection(f"mini:{SIZE}")
-    options = {
-        "passages": ContentDigest.of(collection.passages()).hexdigest(),
-        "count": 5, "depth": 20, "block_queries": 100,
-    }  # fmt: skip
-
-    def mine(folder: str) -> list[bytes]:
-        blocks = mine_negatives(collection, mini_rows(SIZE), tmp_path / folder, **options)
-        return [block.load().tobytes() for block in blocks]
-
     with using_engine(Engine()):
-        expected = mine("here")
-    assert mine("ray") == expected
+        expected = mined(collection, tmp_path / "here")
+    assert mined(collection, tmp_path / "ray") == expected
     collection = open_collection("mini:301")
     with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
-        mine("refused")
+        mined(collection, tmp_path / "refused")
     object.__setattr__(collection, "address", None)
     with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
-        mine("unnamed")
+        mined(collection, tmp_path / "unnamed")
 
 
 @pytest.mark.usefixtures("engine")

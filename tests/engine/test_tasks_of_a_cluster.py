@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.systems import lexical
-from msshift_bench.data import ContentDigest, open_collection
+from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, ModelSettings, embed_queries
 from msshift_bench.engine import Engine, using_engine
@@ -41,19 +41,21 @@ def test_blocks_of_a_search_give_the_same_run(
     assert len(blocks) > 1
 
 
-def test_negatives_are_the_same(tmp_path: Path) -> None:
-    collection = open_collection(f"mini:{SIZE}")
+def mined(collection: Collection, folder: Path) -> list[bytes]:
+    """Return the blocks of negatives that the engine in use mines for SIZE queries."""
     options = {
-        "passages": ContentDigest.of(collection.passages()).hexdigest(),
+        "passages": ContentDigest.of(open_collection(f"mini:{SIZE}").passages()).hexdigest(),
         "count": 5, "depth": 20, "block_queries": 100,
     }  # fmt: skip
-    found = []
+    blocks = mine_negatives(collection, mini_rows(SIZE), folder, **options)
+    return [block.load().tobytes() for block in blocks]
+
+
+def test_negatives_are_the_same(tmp_path: Path) -> None:
+    collection, found = open_collection(f"mini:{SIZE}"), list[list[bytes]]()
     for engine in (Engine(), OneMachine()):
         with using_engine(engine):
-            blocks = mine_negatives(
-                collection, mini_rows(SIZE), tmp_path / str(len(found)), **options
-            )
-            found.append([block.load().tobytes() for block in blocks])
+            found.append(mined(collection, tmp_path / str(len(found))))
     assert found[0] == found[1]
     assert len(found[0]) > 1
 

@@ -133,9 +133,6 @@ BY_ANOTHER_ROW = {
 }
 """Command -> why no row of it is here."""
 
-RUN_COMMANDS = ("compare", "report", "submit", "leaderboard check")
-"""Commands that read runs alone: tests/kinds/test_run_files.py has them."""
-
 
 def test_every_command_and_function_has_a_row() -> None:
     files = {"qrels", "train_qrels", "test_qrels", "train", "test", "queries", "collection"}
