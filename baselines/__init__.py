@@ -7,7 +7,7 @@ from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
 from msshift_bench.baselines.opening import open_system
 from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.systems.finding import find_systems
-from msshift_bench.baselines.systems.plan import Plan, make
+from msshift_bench.baselines.systems.plan import Plan, make_runs
 from msshift_bench.baselines.systems.recipe import RecipeFile, recipe_files
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.texts import (
@@ -25,7 +25,7 @@ __all__ = [
     "ValidationCandidates",
     "evaluate",
     "find_systems",
-    "make",
+    "make_runs",
     "open_system",
     "pretrain_encoder",
     "recipe_files",

@@ -24,7 +24,7 @@ from msshift_bench.libraries import Library, torch
 from msshift_bench.plumbing import batches
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import is_table, table_rows
-from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
+from msshift_bench.search import PassageIds, Ranking, TopK, rankings_of
 from msshift_bench.settings import later
 
 _datasets: Any = Library("datasets", what="a model of MTEB")
@@ -480,7 +480,7 @@ class WordSearch(Searcher):
                 f"{len(ids)} passages; index open_collection(...).passages() in their order"
             )
         rows = np.flatnonzero(scores)
-        best = Best(ids, 1, self.depth)
+        best = TopK(ids, 1, self.depth)
         best.add_some(0, scores[rows], rows)
         return rankings_of(best.keys, ids)[0]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from msshift_bench.baselines.adapters import accepted, find_searcher, model_needs, user_code
 from msshift_bench.baselines.opening import FactorySystem, ModelSystem, unused_prompts, unwrap
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.plan import Plan, check_machine, make, rank_in_memory
+from msshift_bench.baselines.systems.plan import Plan, check_machine, make_runs, rank_in_memory
 from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.checked import as_json
@@ -23,8 +23,8 @@ from msshift_bench.encoders import OF_LOADING, ModelSettings
 from msshift_bench.errors import UsageError, quoted
 from msshift_bench.evaluation import (
     Note,
-    Opened,
     OpenedRun,
+    OpenedRuns,
     OpenedRunSet,
     Result,
     Settings,
@@ -119,7 +119,7 @@ def evaluate(
         name: the system's name; by default that of the model's class or of the factory.
         seeds: for a factory that takes ``seed``: one replicate per seed. Those that `runs` holds
             already count, too.
-        runs: a folder to keep run files in, as `make` writes them: what is complete there
+        runs: a folder to keep run files in, as `make_runs` writes them: what is complete there
             is not made again, what was interrupted goes on. Without it, rankings are scored in
             memory, and no run file is written.
         parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
@@ -190,9 +190,9 @@ def evaluate(
             data=dataset,
             seeds=sorted(set(seeds)),
             exclude=chosen.exclude,
-            elsewhere="runs= or name=",
+            output_options="runs= or name=",
         )
-        files = [] if runs is None else make(plan)
+        files = [] if runs is None else make_runs(plan)
         opened = (
             open_run_sets(out / name, dataset, shifts, chosen.run_format)
             if files
@@ -202,20 +202,20 @@ def evaluate(
         if not files:  # the facts of runs in memory are complete only now
             apply_checks("opened", opened, chosen)
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
-    doubts = list(_doubts(name, result, known is not None))
+    warnings = list(_warnings(name, result, known is not None))
     if isinstance(system, ModelSystem) and system.kind in neural_systems():
         idle = ", ".join(unused_prompts(system.model))
-        doubts += [f"{name}: its prompts {idle} stand before no text"] if idle else []
+        warnings += [f"{name}: its prompts {idle} stand before no text"] if idle else []
     if kept and not given and "weights_sha256" not in system.parameters():
-        doubts.append(
+        warnings.append(
             f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
             "again, and nothing tells whether this model made them: name what decides it in "
             "parameters"
         )
-    return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in doubts)])
+    return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in warnings)])
 
 
-def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> Opened:
+def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> OpenedRuns:
     """Open the runs of a plan, each to be ranked when it is scored; no file is written."""
     runs: dict[str, dict[Model, OpenedRun]] = {}
     for run in plan.runs():
@@ -229,7 +229,7 @@ def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> Opened:
         OpenedRunSet(name, test_set_of_shift(shift, dataset), runs[shift.name], shift, seeds=seeds)
         for shift in map(get_shift, in_order(runs))
     ]
-    return Opened(run_sets, dataset.info, dataset)
+    return OpenedRuns(run_sets, dataset.info, dataset)
 
 
 def _system_of(
@@ -334,7 +334,7 @@ def _checked_factory(
     return call
 
 
-def _doubts(name: str, result: Result, is_one: bool) -> Iterator[str]:
+def _warnings(name: str, result: Result, is_one: bool) -> Iterator[str]:
     """Yield what readers of the figures must know of the model."""
     if is_one:
         yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"

@@ -44,8 +44,8 @@ from msshift_bench.leakage import (
     CANDIDATES_NAME,
     KINDS_OF_LEAKAGE,
     NEAR_TIER,
-    LearntPair,
     RerankedTopic,
+    TrainingInstance,
     leakage_experiment,
     make_training_sets,
     read_candidates,
@@ -120,7 +120,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ExperimentInputs:
     """What an experiment needs.
 
     Attributes:
@@ -133,14 +133,14 @@ class Material:
     """
 
     topics: tuple[RerankedTopic, ...]
-    sets: Mapping[tuple[str, int], tuple[LearntPair, ...]]
+    sets: Mapping[tuple[str, int], tuple[TrainingInstance, ...]]
     judged: Mapping[str, tuple[str, ...]]
     texts: Sequence[str]
     places: Sequence[npt.NDArray[np.int64]]
     facts: Mapping[str, Any]
 
 
-def make_material(collection: Collection, experiment: Experiment) -> Material:
+def make_material(collection: Collection, experiment: Experiment) -> ExperimentInputs:
     """Choose topics and training sets.
 
     Args:
@@ -174,7 +174,9 @@ def make_material(collection: Collection, experiment: Experiment) -> Material:
     ]
     lacking = max(0, leaked // 2 - len(leaking))
     planted = [
-        LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True)
+        TrainingInstance(
+            row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True
+        )
         for row, (other,) in _with_others(bm25, _planted(tests, lacking), 1, depth)
     ]
     free = [
@@ -195,7 +197,7 @@ def make_material(collection: Collection, experiment: Experiment) -> Material:
         if passage.doc_id in place:
             texts[place[passage.doc_id]] = passage.text
     used = [pair for pair in sets["leaked", sizes[0]] if pair.topic]
-    return Material(
+    return ExperimentInputs(
         scored,
         sets,
         {row.query_id: row.relevant_doc_ids for row in (*rows, *tests)},
@@ -232,7 +234,7 @@ def _digest(found: Path) -> str:
 def _material_digest(
     topics: Iterable[RerankedTopic],
     texts: Iterable[str],
-    sets: Mapping[tuple[str, int], Iterable[LearntPair]],
+    sets: Mapping[tuple[str, int], Iterable[TrainingInstance]],
 ) -> str:
     """Return the digest of what is trained on and scored, wherever it was read from."""
     parts = chain(
@@ -282,8 +284,8 @@ def _with_others(
     return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
 
-def _pair(row: Row, other: str, topic: str = "") -> LearntPair:
-    return LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
+def _pair(row: Row, other: str, topic: str = "") -> TrainingInstance:
+    return TrainingInstance(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
 
 
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
@@ -304,7 +306,7 @@ def _planted(topics: Sequence[Row], count: int) -> list[Row]:
 
 def _topic_pairs(
     bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
-) -> tuple[list[LearntPair], set[tuple[str, str]]]:
+) -> tuple[list[TrainingInstance], set[tuple[str, str]]]:
     """Return two pairs of each topic, and the passages among them that are judged not relevant."""
     pairs, known = [], set()
     for row, drawn in _with_others(bm25, topics, 2, depth):
@@ -314,7 +316,7 @@ def _topic_pairs(
         relevant = row.relevant_doc_ids
         for turn, other in enumerate([*held, *drawn][:2]):
             pairs.append(
-                LearntPair(
+                TrainingInstance(
                     row.query_id, row.text, relevant[turn % len(relevant)], other, row.query_id
                 )
             )
@@ -322,7 +324,7 @@ def _topic_pairs(
 
 
 def _scored_topics(
-    bm25: Bm25, topics: Sequence[Row], leaks: Iterable[LearntPair], depth: int
+    bm25: Bm25, topics: Sequence[Row], leaks: Iterable[TrainingInstance], depth: int
 ) -> tuple[RerankedTopic, ...]:
     leaked = values_by_key(
         (pair.topic, doc) for pair in leaks for doc in (pair.relevant, pair.other)
@@ -388,7 +390,7 @@ def run_leakage_experiment(
         else:
             write_json(plan, facts)
         runs = [
-            _Run(folder, system, kind, size, seed)
+            _LeakageRun(folder, system, kind, size, seed)
             for system in experiment.systems
             for seed in experiment.seeds
             for size in experiment.sizes
@@ -427,7 +429,7 @@ def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _LeakageRun:
     """One training, and the scores of its model."""
 
     folder: Path
@@ -449,7 +451,7 @@ class _Run:
             / f"{self.kind}-{self.size}-seed{self.seed}.parquet"
         )
 
-    def read(self, material: Material, initial: dict[tuple[str, int], str]) -> list[Floats]:
+    def read(self, material: ExperimentInputs, initial: dict[tuple[str, int], str]) -> list[Floats]:
         """Return the scores of each topic's passages.
 
         Args:
@@ -471,7 +473,7 @@ class _Run:
         values = np.asarray(table["score"], np.float64)
         return np.split(values, np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1])
 
-    def make(self, recipe: Neural, material: Material, collection: Collection) -> None:
+    def make(self, recipe: Neural, material: ExperimentInputs, collection: Collection) -> None:
         """Train and score, going on from what a killed process left."""
         pairs = material.sets[self.kind, self.size]
         ids = list(_distinct_ids([pair.query_id for pair in pairs]))

@@ -45,7 +45,7 @@ from msshift_bench.data import sha256_of
 from msshift_bench.encoders import ModelSettings
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, check_name, quoted
 from msshift_bench.libraries import torch
-from msshift_bench.plumbing import quieten
+from msshift_bench.plumbing import silence_libraries
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 from msshift_bench.settings import nested, refusal
@@ -217,7 +217,7 @@ class ModelSystem(GivenSystem):
             shutil.rmtree(work, ignore_errors=True)
         work.mkdir(exist_ok=True)
         self._work = work
-        with quieten(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
+        with silence_libraries(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
             yield from self.search.rankings(self.model, replace(run, work=work))
 
     def forget(self) -> None:

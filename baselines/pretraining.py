@@ -99,7 +99,7 @@ def pretrain_encoder(
             "text_variant": source.text_variant,
             "passages": record.facts["passages"],
         }
-        if not _is_there(folder, identity):
+        if not _is_complete(folder, identity):
             plan = work / _PLAN
             if plan.exists():
                 check_same(
@@ -129,7 +129,7 @@ def pretrain_encoder(
     return folder
 
 
-def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
+def _is_complete(folder: Path, identity: Mapping[str, object]) -> bool:
     """Return whether a folder holds the requested encoder.
 
     Raises:

@@ -86,7 +86,7 @@ def with_pyarrow_alone(folder: Path, _sizes: Sizes, _clock: Clock) -> None:
 
 def write_shift(folder: Path, sizes: Sizes) -> None:
     """Write a data set of the official topics' size, and a run set of five runs."""
-    from msshift_bench.dataset_builders.cut import Cut, cut_table
+    from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
     from msshift_bench.dataset_builders.write import write_dataset
     from msshift_bench.records import Grouping, Row
     from msshift_bench.runs import run_path
@@ -104,7 +104,7 @@ def write_shift(folder: Path, sizes: Sizes) -> None:
 
     tests = rows("test", TOPICS)
     rows_of = {"train": rows("train", dict.fromkeys(TOPICS, 1)), "validation": (), "test": tests}
-    cut = Cut(Grouping("topics", {}, "generated", {}), cut_table(rows_of))
+    cut = ShiftSplits(Grouping("topics", {}, "generated", {}), cut_table(rows_of))
     collection = {"name": "generated", "text": "raw"}
     write_dataset(
         folder / "msshift", [cut], edition="rebuilt", collection=collection, parameters={}

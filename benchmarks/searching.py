@@ -145,12 +145,12 @@ def splade_blocks(passages: int) -> Iterator[Any]:
 
 def splade_of_msshift(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     """Search the blocks as SPLADE does."""
-    from msshift_bench.search import Best, PassageIds, Sparse
+    from msshift_bench.search import PassageIds, Sparse, TopK
     from msshift_bench.search.ranking import unpack
 
     asked = draw_terms(np.random.default_rng(0), sizes.queries, QUERY_TERMS)
     ids = PassageIds([str(number) for number in range(sizes.passages)])
-    best, compiling = (Best(ids, sizes.queries, DEPTH, floor=0.0) for _ in range(2))
+    best, compiling = (TopK(ids, sizes.queries, DEPTH, floor=0.0) for _ in range(2))
     for number, block in enumerate(splade_blocks(sizes.passages)):
         postings = Sparse(block["weights"], block["passages"], block["starts"])
         if not number:

@@ -37,8 +37,8 @@ from msshift_bench.analysis import find_links, link_losses
 from msshift_bench.arrays import Floats
 from msshift_bench.leakage.experiment import (
     KINDS_OF_LEAKAGE,
-    LearntPair,
     RerankedTopic,
+    TrainingInstance,
     leakage_experiment,
 )
 from msshift_bench.stats import (
@@ -244,7 +244,7 @@ def null_experiment(seeds: int, trials: int) -> Rate:
         RerankedTopic(f"topic {number}", "words", {"d0": 1, "d1": 1}, doc_ids, 10, 10)
         for number in range(40)
     ]
-    pair = LearntPair("query", "words", "d0", "d9", "topic 0")
+    pair = TrainingInstance("query", "words", "d0", "d9", "topic 0")
     leaks = {kind: [pair] for kind in KINDS_OF_LEAKAGE[1:]}
     facts = {
         "systems": names, "sizes": (8,), "leaked": 1, "seeds": tuple(range(seeds)), "depth": 10,

@@ -31,7 +31,7 @@ from msshift_bench.dataset_builders.write import amend_dataset
 from msshift_bench.encoders import OWN, TERMS, EncoderSpec
 from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
 from msshift_bench.leakage import TIERS, find_leakage
-from msshift_bench.output import Account, Table, report_head
+from msshift_bench.output import Summary, Table, report_head
 from msshift_bench.plumbing import in_line, values_by_key
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
@@ -77,7 +77,7 @@ def _matrix(title: str, overlaps: Overlaps) -> Table:
     return Table.plain(title, ("", *columns), rows)
 
 
-def audit_release(folder: Path) -> Account:
+def audit_release(folder: Path) -> Summary:
     """Audit a checkout of the official release.
 
     Args:
@@ -160,7 +160,7 @@ def audit_release(folder: Path) -> Account:
     }
     queries = "queries: those with text, the denominator of every mean"
     orphans = "orphans: ids that have qrels but no text; they are left out of the official edition"
-    return Account(facts, tables, (queries, orphans, said))
+    return Summary(facts, tables, (queries, orphans, said))
 
 
 def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:

@@ -21,15 +21,15 @@ import pyarrow.compute as pc
 from msshift_bench.data import Collection, Manifest, note_source, open_collection
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
-    Cut,
     Samples,
+    ShiftSplits,
     cut_shift,
     cut_table,
     ids_and_texts,
+    make_nano,
     queries_table,
     sample,
     sample_validation,
-    shrink,
 )
 from msshift_bench.dataset_builders.groups import Labels, read_question_words, shift_of_rule
 from msshift_bench.dataset_builders.provenance import MS_SHIFT, decide_licence
@@ -68,7 +68,7 @@ Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
 
 It takes queries, and options by name, and returns their `Grouping`; that of a shift that comes in
-sizes takes a `queries_table` and the validation queries, and returns a `Cut` for each size.
+sizes takes a `queries_table` and the validation queries, and returns a `ShiftSplits` for each size.
 """
 
 
@@ -214,7 +214,7 @@ def build_dataset(
         cuts += _group(SIZED[name], asked, common, chosen, table, validation)
     manifest = write_dataset(
         Path(folder),
-        [shrink(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
+        [make_nano(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
         edition="rebuilt",
         collection={
             **collection.provenance(),
@@ -425,7 +425,7 @@ def import_official(
         collection: MS MARCO's queries, or what `open_collection` takes: for the texts of ReSTTest,
             whose release has none, and for the training file of MS-Shift, which has no ids.
         shifts: only these; all that the sources hold, if empty.
-        nano: write a small part of every split; see `cut.shrink`.
+        nano: write a small part of every split; see `cut.make_nano`.
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
@@ -465,7 +465,7 @@ def import_official(
         )
     manifest = write_dataset(
         Path(folder),
-        [shrink(cut, seed=0) if nano else cut for cut in chosen],
+        [make_nano(cut, seed=0) if nano else cut for cut in chosen],
         edition=RULE,
         collection={
             **(_MS_MARCO if collection is None else collection.provenance()),
@@ -484,7 +484,7 @@ def import_official(
 
 def _add_validation(
     releases: Sequence[OfficialRelease],
-) -> tuple[Sequence[Cut], Mapping[str, object]]:
+) -> tuple[Sequence[ShiftSplits], Mapping[str, object]]:
     """Give all shifts that have training queries the same validation queries.
 
     A query that has the id or the text of a training or test query of any shift is left out. The
@@ -517,7 +517,7 @@ def _add_validation(
     sampled = sample(free, VALIDATION_SIZE, seed=_SEED, purpose="validation")
     chosen = [(query_id, joined[query_id]) for query_id in sorted(sampled)]
 
-    def validated(cut: Cut) -> Cut:
+    def validated(cut: ShiftSplits) -> ShiftSplits:
         name = cut.shift.name
         rows = [
             Row.judged(query_id, row.text, row.groups.get(name, OTHERS), row.relevant)
@@ -533,7 +533,7 @@ def _add_validation(
     return cuts, facts
 
 
-def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:
+def _check_theirs(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
     """Check that a collection holds a query of the releases, since the manifest names it as theirs.
 
     A release of test queries is read without it, so that nothing else would notice another one.

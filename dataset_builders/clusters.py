@@ -3,7 +3,7 @@
 Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics": (i) k-means with k = 100, (ii) the five
 clusters that maximise the sum of pairwise distances between their centroids, (iii) "expand those
 five native clusters by joining nearest clusters, until we have groups of about 25k queries
-(without overlap)". Each step is a function of its own: `kmeans`, `select_farthest` and `grow`.
+(without overlap)". Each step is a function: `kmeans`, `select_farthest` and `grow_groups`.
 
 A topic is described by its top terms and by queries from its middle. Source: Grootendorst (2022),
 "BERTopic: neural topic modeling with a class-based TF-IDF procedure", equation 4.
@@ -105,7 +105,7 @@ def embed_for_groups(
     )
 
 
-def grow(
+def grow_groups(
     centroids: Floats, sizes: Sequence[int] | Ints, natives: Sequence[int], target: int
 ) -> Groups:
     """Let groups grow from their native clusters until each holds at least `target` queries.
@@ -161,7 +161,7 @@ class Clustering:
         labels: shape (n,): the cluster of each query.
         margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
-        groups: the clusters of each group, the native first; see `grow`.
+        groups: the clusters of each group, the native first; see `grow_groups`.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
             how many ``iterations``, the ``seed`` and the number of ``groups``.
         names: the names of the groups.
@@ -392,7 +392,7 @@ def cluster_queries(
         clusters.labels,
         clusters.margins,
         clusters.centroids,
-        grow(clusters.centroids, sizes, natives, target),
+        grow_groups(clusters.centroids, sizes, natives, target),
         dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True)),
         _names_of(groups),
         embeddings.facts,

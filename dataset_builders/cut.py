@@ -56,7 +56,7 @@ class Samples:
             to its group by the shift's rule. No shift trains or validates on them.
         validation_size: validation queries, scaled down likewise.
         seed: the seed of every sample.
-        nano: write a small part of every split; see `shrink`.
+        nano: write a small part of every split; see `make_nano`.
 
     Raises:
         UsageError: for a size below 1 (of `validation_size`, below 0), or a seed beyond 64 bits.
@@ -110,7 +110,7 @@ SPLIT_SCALE_RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ShiftSplits:
     """One shift, cut: every query that takes part, with its group, in exactly one of `PLACES`.
 
     Attributes:
@@ -237,7 +237,7 @@ def ids_and_texts(queries: pa.Table) -> dict[str, str]:
 
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
-    """Return the table of a `Cut` from split -> rows."""
+    """Return the table of a `ShiftSplits` from split -> rows."""
     splits = [split for split, in_split in rows.items() for _ in in_split]
     columns = list(zip(*chain(*rows.values()), strict=True)) or [()] * len(Row._fields)
     values = dict(zip((*Row._fields, "split"), (*columns, splits), strict=True))
@@ -270,7 +270,7 @@ def cut_shift(
     tests: frozenset[str] | None = None,
     reserved: frozenset[str] = frozenset(),
     seed: int,
-) -> Cut:
+) -> ShiftSplits:
     """Cut a shift's queries into training, validation, test and unused rows.
 
     By default all groups give the same number of training queries: the paper's, or as many as the
@@ -317,7 +317,7 @@ def cut_shift(
     groups = pa.array(map(grouping.labels.__getitem__, query_ids), pa.string())
     splits = pa.array(map(split_of.get, query_ids), pa.string())
     table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
-    return Cut(
+    return ShiftSplits(
         grouping,
         table.filter(pc.is_valid(splits)),
         {
@@ -397,7 +397,7 @@ def _training_sizes(
     return dict.fromkeys(held, count)
 
 
-def shrink(cut: Cut, *, seed: int) -> Cut:
+def make_nano(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
     """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
 
     Every split is sampled from the same split of the full data set, so that a small data set never

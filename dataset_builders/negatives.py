@@ -230,7 +230,7 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _NegativesBlock:
     """Training queries that get negatives, and what decides which."""
 
     passages: str
@@ -296,7 +296,7 @@ def mine_negatives(
         address = shared_address(collection)
         chooser = partial(_named_chooser, address, passages, parameters, stemmed_by, count, seed)
     blocks = (
-        _Block(
+        _NegativesBlock(
             passages=passages,
             parameters=parameters,
             stemmed_by=stemmed_by,
@@ -314,7 +314,7 @@ def mine_negatives(
     return negatives
 
 
-def _negatives(block: _Block) -> npt.NDArray[np.bytes_]:
+def _negatives(block: _NegativesBlock) -> npt.NDArray[np.bytes_]:
     """Return the doc_ids of a block's negatives; see `mine_negatives`."""
     choose = block.chooser()
     rows = [

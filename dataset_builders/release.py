@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msshift_bench.data import Collection, sha256_of
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.zhan import RULE
 from msshift_bench.errors import (
@@ -180,7 +180,7 @@ class OfficialRelease:
             trained on or not.
     """
 
-    shifts: tuple[Cut, ...]
+    shifts: tuple[ShiftSplits, ...]
     report: Mapping[str, object]
     joined: Mapping[str, TrainingRow] = field(default_factory=dict)
 
@@ -314,7 +314,7 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
     files = release_files(folder)
     sets = read_test_sets(folder)
     _check_usable(sets, folder)
-    cuts: list[Cut] = []
+    cuts: list[ShiftSplits] = []
     joined: dict[str, TrainingRow] = {}
     training: dict[str, object] | None = None
     if TRAINING_FILE in files:
@@ -346,7 +346,9 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
                 for query_id, text in test_set.queries.items()
             ),
         }
-        cuts.append(Cut(Grouping(shift, {}, RULE, {"upstream": RELEASE_URL}), cut_table(rows)))
+        cuts.append(
+            ShiftSplits(Grouping(shift, {}, RULE, {"upstream": RELEASE_URL}), cut_table(rows))
+        )
     return OfficialRelease(
         shifts=tuple(cuts),
         report={

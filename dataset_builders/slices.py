@@ -75,7 +75,7 @@ class Copy(NamedTuple):
     qrels: Mapping[str, Mapping[str, int]]
 
 
-class CutSlice(NamedTuple):
+class BuiltSlice(NamedTuple):
     """A slice that was cut.
 
     Attributes:
@@ -137,7 +137,7 @@ def _passages(path: Path) -> Iterator[tuple[str, str]]:
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
 
 
-def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> CutSlice:
+def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> BuiltSlice:
     """Cut a published slice from a copy of MS MARCO, unless the folder holds it.
 
     Args:
@@ -158,7 +158,7 @@ def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> CutSl
     return cut_ids(published, source, Path(folder))
 
 
-def cut_ids(published: Path, source: str | Path | None, folder: Path) -> CutSlice:
+def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSlice:
     """Cut a slice from a copy; see `cut_slice`.
 
     Args:
@@ -169,7 +169,7 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> CutSlic
     of_ids, facts = sha256_of(published), folder / FACTS
     recorded = json.loads(facts.read_bytes()) if facts.is_file() else {}
     if recorded.get("ids_sha256") == of_ids:
-        return CutSlice(folder, tuple(recorded["changed"]))
+        return BuiltSlice(folder, tuple(recorded["changed"]))
     if source is None:
         raise UsageError(
             f"{published.stem} is cut from your copy of MS MARCO, and {folder} does not hold it: "
@@ -224,7 +224,7 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> CutSlic
         for file, of_file in lines.items():
             (partial / file).write_text("".join(f"{line}\n" for line in of_file), encoding="utf-8")
         write_json(partial / FACTS, {"slice": label, "ids_sha256": of_ids, "changed": changed})
-    return CutSlice(folder, tuple(changed))
+    return BuiltSlice(folder, tuple(changed))
 
 
 def _read_passages(passages: Iterable[tuple[str, str]], wanted: Set[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 Topics lie far apart. Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics". The three steps
 are functions of their own: `kmeans.kmeans` makes clusters, `clusters.select_farthest` chooses the
-five that lie farthest apart, and `clusters.grow` joins their neighbours to them.
+five that lie farthest apart, and `clusters.grow_groups` joins their neighbours to them.
 
 Buckets hold every query, whether for training or for test. Source: Zhan et al., Evaluating
 Interpolation and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 4.1.3.
@@ -50,7 +50,7 @@ from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings, EncoderSpec, ModelSettings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
-from msshift_bench.output import Account
+from msshift_bench.output import Summary
 from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, holds_triples
@@ -374,7 +374,7 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
 
 def verify_topics(
     published: Dataset | str | Path, collection: Collection, *, encoder: str | None = None
-) -> Account:
+) -> Summary:
     """Embed the queries again and check that they fall into their published clusters.
 
     All differences must be within the noise; see `AGREEMENT` and `MARGIN`.
@@ -409,12 +409,12 @@ def verify_topics(
         f"{queries - len(moved)} of {queries} queries fall into their published clusters "
         f"({agreement:.4%}); {len(moved)} do not{up_to}"
     )
-    return Account({"queries": queries, **facts}, notes=(line, fallen))
+    return Summary({"queries": queries, **facts}, notes=(line, fallen))
 
 
 def retrain_topics(
     published: Dataset | str | Path, collection: Collection, *, encoder: str | None = None
-) -> Account:
+) -> Summary:
     """Embed and cluster the queries again, and compare with the published topics.
 
     It takes the arguments of `verify_topics` and raises the same errors. The same bytes must give
@@ -460,7 +460,7 @@ def retrain_topics(
         "passed": identical or not facts["same_bytes"],
     }
     changed = "the same" if identical else f"{regrouped:.2%} change their topic"
-    return Account(facts, notes=(line, f"clusters: {changed}"))
+    return Summary(facts, notes=(line, f"clusters: {changed}"))
 
 
 def _embed_again(

@@ -33,7 +33,7 @@ from msshift_bench.errors import (
     check_name,
     first_few,
 )
-from msshift_bench.output import Account, Table
+from msshift_bench.output import Summary, Table
 from msshift_bench.sampling import KeyedDraws
 from msshift_bench.shifts import get_test_only_shift
 
@@ -169,7 +169,7 @@ def _shared(first: str, second: str) -> int:
     return next(differing, min(len(first), len(second)))
 
 
-def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Account:
+def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Summary:
     """Count the edits in variants by method and kind.
 
     Args:
@@ -190,7 +190,7 @@ def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Acc
         rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
     edits = {method: {k: found[k] for k in EDIT_KINDS} for method, found in counts.items()}
     table = Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)
-    return Account({"queries": len(texts), "edits": edits}, [table])
+    return Summary({"queries": len(texts), "edits": edits}, [table])
 
 
 Maker = Callable[[str, KeyedDraws], str]

@@ -37,7 +37,7 @@ from msshift_bench.data import (
     sha256_of,
     write_manifest,
 )
-from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
+from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, ShiftSplits
 from msshift_bench.dataset_builders.describe import render_card, render_croissant
 from msshift_bench.errors import DataError, FindingLog, UsageError, first_few
 from msshift_bench.exclusions import EXCLUDED_NAME, Exclusions
@@ -57,7 +57,7 @@ _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
 def write_dataset(
     folder: Path,
-    shifts: Sequence[Cut],
+    shifts: Sequence[ShiftSplits],
     *,
     edition: str,
     collection: Mapping[str, object],
@@ -188,7 +188,7 @@ def _files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
-def _facts(cut: Cut, words: str) -> dict[str, object]:
+def _facts(cut: ShiftSplits, words: str) -> dict[str, object]:
     name, counts = cut.shift.name, count_rows(cut.shift, cut.table)
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {

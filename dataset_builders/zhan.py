@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.clusters import embed_for_groups
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.encoders import EncoderSpec
@@ -55,7 +55,7 @@ Judged = Mapping[str, frozenset[Qrel]]
 
 def read_resttest(
     folder: Path, collection: Collection | None = None
-) -> tuple[Cut, dict[str, object]]:
+) -> tuple[ShiftSplits, dict[str, object]]:
     """Import the five buckets as the test sets of the shift ``resttest``.
 
     Args:
@@ -108,7 +108,7 @@ def read_resttest(
         "collection": None if collection is None else collection.name,
         "files": {name: sha256_of(files[name]) for name in sorted(files)},
     }
-    return Cut(grouping, cut_table({"test": rows})), report
+    return ShiftSplits(grouping, cut_table({"test": rows})), report
 
 
 def _names(group: str) -> tuple[str, str]:
@@ -167,7 +167,7 @@ _REACH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Nearness:
+class NeighbourOrder:
     """Training queries in the order of how near they are to any test query.
 
     Attributes:
@@ -191,7 +191,7 @@ class Nearness:
         return {"I": last, "E": first - 1}
 
 
-def order_by_nearness(train: Vectors, test: Vectors) -> Nearness:
+def order_by_nearness(train: Vectors, test: Vectors) -> NeighbourOrder:
     """Rank all training queries for every test query, exactly.
 
     Args:
@@ -225,7 +225,7 @@ def order_by_nearness(train: Vectors, test: Vectors) -> Nearness:
             nearer |= (found == ranks[rows]) & (distances < nearest[rows])
             ranks[rows[nearer]], nearest[rows[nearer]] = found[nearer], distances[nearer]
         report_progress("compare", min(tests.stop, len(test)) * count, count * len(test))
-    return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
+    return NeighbourOrder(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
 
 
 def _nearer(
@@ -286,7 +286,7 @@ def resample_training(
     encoder: str | EncoderSpec | None = None,
     pooling: str | None = None,
     words: str = "whitespace",
-) -> tuple[Cut, ...]:
+) -> tuple[ShiftSplits, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
     Args:
@@ -362,7 +362,7 @@ def resample_training(
         table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
         table = pa.concat_tables([table.filter(pc.is_valid(groups)), tested]).sort_by("query_id")
         requested = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
-        cuts.append(Cut(grouping, table, requested))
+        cuts.append(ShiftSplits(grouping, table, requested))
     return tuple(cuts)
 
 

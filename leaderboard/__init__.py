@@ -26,7 +26,7 @@ from msshift_bench.leaderboard.entries import (
     stored_scores,
 )
 from msshift_bench.leaderboard.gate import (
-    Verdict,
+    GateResult,
     check_entries,
     check_entry,
     repeat_entry,
@@ -44,7 +44,7 @@ __all__ = [
     "Entry",
     "SETTINGS",
     "TrainedOn",
-    "Verdict",
+    "GateResult",
     "build_site",
     "check_entries",
     "check_entry",

@@ -28,7 +28,7 @@ from msshift_bench.evaluation import (
     EVERYTHING,
     NONE,
     GroupState,
-    Opened,
+    OpenedRuns,
     Scored,
     Scores,
     Settings,
@@ -52,7 +52,7 @@ from msshift_bench.leaderboard.description import (
     read_description,
 )
 from msshift_bench.libraries import parquet as pq
-from msshift_bench.plumbing import settle
+from msshift_bench.plumbing import clean_up
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import FIGURES, MEAN, Claim, Figure, Figures, infer, rel_loss
@@ -170,7 +170,7 @@ class Entry:
 
         ``data`` says what the runs answer, ``runs`` has their digests, and ``rankings`` those of
         what they rank, whatever their scores; entries that were written before there were any have
-        ``""``. ``doubts`` says why figures may not be what they seem. Nobody checks it: it tells
+        ``""``. ``warnings`` says why figures may not be what they seem. Nobody checks it: it tells
         where the scores came from, and no figure rests on it.
 
         Raises:
@@ -185,12 +185,12 @@ class Entry:
             rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
             names = ("collection", "edition", "data_version", "content_digest")
             data = {name: str(head["data"][name]) for name in names}
-            doubts = [str(n["text"]) for n in head.get("notes", ()) if n["kind"] == "doubt"]
+            warnings = [str(n["text"]) for n in head.get("notes", ()) if n["kind"] == "doubt"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             message = f"its metadata do not say what was scored: {error!r}"
             finding = Finding("no-head", message, str(path))
             raise SubmissionError("these are no per-query scores:", [finding]) from None
-        return {"data": data, "runs": runs, "rankings": rankings, "doubts": doubts}
+        return {"data": data, "runs": runs, "rankings": rankings, "warnings": warnings}
 
     @cached_property
     def training(self) -> list[TrainedOn]:
@@ -309,7 +309,7 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
     """
     newest: dict[tuple[int, str], Entry] = {}
     for root in map(Path, roots or (entries_folder(),)):
-        settle(root)
+        clean_up(root)
         if not root.is_dir():
             raise NotFoundError(f"no folder of entries at {root}")
         for board, name in enumerate(BOARDS):
@@ -355,7 +355,7 @@ def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
     named = f"{board.partition('/')[2]}{f' v{version}' * bool(version)} (board)"
     trained = CLASSES[entry.training_class]
     source = f"entry {entry.description.place}, {entry.badge}; training queries: {trained}"
-    source = "; ".join([source, *entry.head["doubts"]])
+    source = "; ".join([source, *entry.head["warnings"]])
     return [
         replace(
             part,
@@ -367,7 +367,7 @@ def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
     ]
 
 
-def score_submission(opened: Opened, system: str) -> Scored:
+def score_submission(opened: OpenedRuns, system: str) -> Scored:
     """Score the run sets of one system by the settings of the boards.
 
     Args:

@@ -53,8 +53,8 @@ from msshift_bench.leaderboard.entries import (
     read_rescored,
     score_submission,
 )
-from msshift_bench.output import Account, Table
-from msshift_bench.plumbing import settle
+from msshift_bench.output import Summary, Table
+from msshift_bench.plumbing import clean_up
 from msshift_bench.shifts import get_shift
 
 _PLACE = re.compile(
@@ -79,7 +79,7 @@ _SEVERITIES: Mapping[str, Literal["error", "warning"]] = dict.fromkeys(
 _AGAIN = "write the entry again with 'msshift submit'"
 
 
-class Verdict(NamedTuple):
+class GateResult(NamedTuple):
     """The gate's verdict on one version of an entry.
 
     Attributes:
@@ -100,7 +100,9 @@ class Verdict(NamedTuple):
         return are_warnings(self.findings)
 
 
-def check_entry(folder: Path, dataset: Dataset | None = None, runs: Path | None = None) -> Verdict:
+def check_entry(
+    folder: Path, dataset: Dataset | None = None, runs: Path | None = None
+) -> GateResult:
     """Check one version of an entry.
 
     Args:
@@ -128,7 +130,7 @@ def check_entry(folder: Path, dataset: Dataset | None = None, runs: Path | None 
         findings += getattr(error, "findings", ()) or [
             Finding("unreadable", str(error), str(folder))
         ]
-    return Verdict(folder, entry, findings, rescored)
+    return GateResult(folder, entry, findings, rescored)
 
 
 def _misplaced(root: Path, folder: Path) -> Iterator[Finding]:
@@ -409,7 +411,7 @@ def _same_rankings(entry: Entry, rescored: Iterable[Scores]) -> tuple[int, int]:
     return sum(digest in known for digest in found), len(found) if known else 0
 
 
-def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
+def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Summary:
     """Compare Avg In and Out of an entry with what runs that were made again by its commands give.
 
     Returns:
@@ -453,7 +455,7 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
     same, count = _same_rankings(entry, shifts.values())
     notes += [f"{same} of {count} rankings have the entry's digests"] if count else []
     table = Table.plain("What the runs give", header, rows, names=3)
-    return Account({"means": len(pairs), "off": off}, [table], notes)
+    return Summary({"means": len(pairs), "off": off}, [table], notes)
 
 
 def check_entries(
@@ -462,7 +464,7 @@ def check_entries(
     base: Path | None = None,
     dataset: Dataset | None = None,
     runs: Path | None = None,
-) -> tuple[list[Verdict], list[Finding]]:
+) -> tuple[list[GateResult], list[Finding]]:
     """Check every version of every entry, and entries against each other.
 
     Args:
@@ -480,7 +482,7 @@ def check_entries(
         NotFoundError: if one of the folders does not exist.
     """
     for folder in filter(None, (root, base, runs)):
-        settle(folder)
+        clean_up(folder)
         if not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
     folders = sorted(path for path in root.glob("*/*/v*") if path.name[1:].isdecimal())
@@ -552,7 +554,7 @@ def _changes(base: Path, root: Path) -> Iterator[Finding]:
             )
 
 
-def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:
+def write_rescored(root: Path, verdicts: Iterable[GateResult]) -> list[str]:
     """Record the entries whose run files gave their scores, each with the day.
 
     Args:

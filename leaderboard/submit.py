@@ -12,8 +12,8 @@ from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
 from msshift_bench.evaluation import (
-    Opened,
     OpenedRun,
+    OpenedRuns,
     OpenedRunSet,
     apply_checks,
     losses_of,
@@ -98,8 +98,8 @@ def submit_system(
         write_description(target / DESCRIPTION_NAME, completed)
         rows = [row for part in scores for row in count_training(completed, target, part, dataset)]
         write_rows(target / TRAINING_NAME, TrainedOn, rows)
-        doubts = [warning.removeprefix(f"{name}/") for warning in warnings]
-        result = losses_of(scores, dataset.info, SETTINGS, doubts=doubts)
+        warnings = [warning.removeprefix(f"{name}/") for warning in warnings]
+        result = losses_of(scores, dataset.info, SETTINGS, warnings=warnings)
         write_parquet(target / SCORES_NAME, result.per_query())
         # The gate gets no data set: training queries and leaks in it were counted just now.
         verdict = check_entry(target)
@@ -108,7 +108,7 @@ def submit_system(
     return open_entry(out / ENTRIES / description.place)
 
 
-def _check_fits(opened: Opened, description: Description, path: Path) -> None:
+def _check_fits(opened: OpenedRuns, description: Description, path: Path) -> None:
     """Check that a description and run sets are of one system and of the same shifts."""
     systems = sorted({part.system for part in opened.run_sets})
     if len(systems) > 1:
@@ -130,7 +130,7 @@ def _check_fits(opened: Opened, description: Description, path: Path) -> None:
         raise SubmissionError("the submission does not fit together:", [finding])
 
 
-def _completed(description: Description, opened: Opened) -> Description:
+def _completed(description: Description, opened: OpenedRuns) -> Description:
     """Return a description with its own lists, completed by facts of the runs' sidecars."""
     sidecars = [run.sidecar for part in opened.run_sets for run in part.runs.values()]
     system, training = description.system, description.training

@@ -36,7 +36,7 @@ raises, with an example, and docs/python.md shows all at work.
 - Publishing: `push_dataset`, `install_dataset`
 - MTEB: `mteb_tasks` gives it a task for each test set
 - Systems: `evaluate` searches with a model in memory and reports on it; `open_system` gives a
-  `System`, a `Plan` says what runs it shall make, and `make` makes them;
+  `System`, a `Plan` says what runs it shall make, and `make_runs` makes them;
   `training_pairs` and `validation_candidates` give the texts for training code of your own
 - `examine` looks at what may stand in the way on this machine
 - `MsShiftError`: base of every error that is raised on purpose

@@ -14,7 +14,7 @@ from msshift_bench.baselines import (
     Plan as Plan,
     System as System,
     evaluate as evaluate,
-    make as make,
+    make_runs as make_runs,
     open_system as open_system,
     training_pairs as training_pairs,
     validation_candidates as validation_candidates,

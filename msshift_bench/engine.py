@@ -48,7 +48,14 @@ from msshift_bench.plumbing import (
     write_bytes,
 )
 
-__all__ = ["Engine", "KeptArray", "engine_in_use", "hearing", "telling", "using_engine"]
+__all__ = [
+    "Engine",
+    "KeptArray",
+    "engine_in_use",
+    "receiving_reports",
+    "forwarding_reports",
+    "using_engine",
+]
 
 ray: Any = Library("ray", "cluster", "--ray")
 _queue: Any = Library("ray.util.queue", "cluster", "--ray")
@@ -275,7 +282,7 @@ class Engine:
         started = (remote.remote(task, item, *where) for item in items)
         waiting: deque[Any] = deque()
         try:
-            with hearing(told):
+            with receiving_reports(told):
                 waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
                 while waiting:
                     result = _result(waiting[0])
@@ -339,14 +346,14 @@ class Engine:
             os.environ |= {} if mode is None else {_MODE: mode}
 
 
-class _Block(NamedTuple):
+class _EngineInUse(NamedTuple):
     """A block with an engine, and what is done at its end; `None` for what is in no block."""
 
     engine: Engine
     ends: ExitStack | None
 
 
-_in_use = [_Block(Engine(), None)]
+_in_use = [_EngineInUse(Engine(), None)]
 """The enclosing blocks, the innermost last."""
 
 _spare_queues: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
@@ -363,7 +370,7 @@ def using_engine(engine: Engine) -> Iterator[None]:
     """Let an engine carry out all tasks of the block, whatever function has them."""
     with ExitStack() as ends:
         if engine != engine_in_use():  # What the block around it has connected goes on.
-            _in_use.append(_Block(engine, ends))
+            _in_use.append(_EngineInUse(engine, ends))
             ends.callback(_in_use.pop)
         yield
 
@@ -450,8 +457,8 @@ def _make(
 
 
 @contextmanager
-def telling(queue: Any) -> Iterator[None]:
-    """Put what the block reports and tells the log into a queue; see `hearing`.
+def forwarding_reports(queue: Any) -> Iterator[None]:
+    """Put what the block reports and tells the log into a queue; see `receiving_reports`.
 
     Args:
         queue: has ``put_nowait``, as those of multiprocessing and Ray have.
@@ -471,11 +478,11 @@ def telling(queue: Any) -> Iterator[None]:
 
 
 @contextmanager
-def hearing(queue: Any) -> Iterator[None]:
+def receiving_reports(queue: Any) -> Iterator[None]:
     """Report, and tell the log, what other processes put into a queue while the block is at work.
 
     Args:
-        queue: what `telling` was given there.
+        queue: what `forwarding_reports` was given there.
     """
 
     def hear() -> None:
@@ -514,7 +521,7 @@ def _carry_out(
     with suppress(OSError):  # Tasks that need no file of the caller's need no such folder.
         os.chdir(folder)
     try:
-        with telling(told):
+        with forwarding_reports(told):
             return task(item)
     except MsShiftError as error:
         # Of errors with several arguments, only the message survives the way back.

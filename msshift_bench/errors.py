@@ -51,7 +51,7 @@ __all__ = [
     "check_name",
     "install_fix",
     "name_of",
-    "raise_any",
+    "raise_errors",
     "require",
     "spell_out",
 ]
@@ -204,7 +204,7 @@ def check_name(kind: str, name: str, valid: Collection[str]) -> str:
     return name
 
 
-def raise_any(errors: Sequence[UsageError], summary: str) -> None:
+def raise_errors(errors: Sequence[UsageError], summary: str) -> None:
     """Raise the one error that there is, or one that spells out all; nothing if there is none.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, Self, get_args
 from pydantic import Field
 
 from msshift_bench.checked import Checked, as_json, check_value
-from msshift_bench.errors import Finding, UnknownNameError, UsageError, raise_any
+from msshift_bench.errors import Finding, UnknownNameError, UsageError, raise_errors
 
 
 def later(default: Any, **limits: Any) -> Any:
@@ -47,7 +47,7 @@ def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
     return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
 
 
-def _nowhere(_name: str) -> str:
+def _no_hint(_name: str) -> str:
     return ""
 
 
@@ -88,20 +88,20 @@ class Table(Checked):
         return self.model_copy(update=dict(checked))
 
     def with_changes(
-        self, changes: Mapping[str, Any], elsewhere: Callable[[str], str] = _nowhere
+        self, changes: Mapping[str, Any], hint_for: Callable[[str], str] = _no_hint
     ) -> Self:
         """Return the table with other values, checked like all.
 
         Args:
             changes: field -> value; those of a table within by ``table.field``.
-            elsewhere: says, for the message, who has a field that this one has not.
+            hint_for: says, for the message, who has a field that this one has not.
 
         Raises:
             UsageError: naming each field that it has not, or whose value cannot be.
         """
         if not changes:
             return self
-        self.check_names(changes, elsewhere)
+        self.check_names(changes, hint_for)
         values = nested(changes)
         for name, value in values.items():
             table = getattr(self, name)
@@ -124,7 +124,7 @@ class Table(Checked):
                     yield from part.defaults(f"{name}.")
 
     @classmethod
-    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
+    def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
         """Check that there are the fields that are to be changed; see `with_changes`."""
         label = getattr(cls, "name", cls.__name__)
         names = [name for name, _ in cls.defaults()]
@@ -132,9 +132,9 @@ class Table(Checked):
         for name in changes:
             if name not in names:
                 near = [valid for valid in names if valid.endswith(f".{name}")]
-                hint = f"did you mean {near[0]!r}" if near else elsewhere(name)
+                hint = f"did you mean {near[0]!r}" if near else hint_for(name)
                 unknown.append(UnknownNameError(f"field of {label}", name, names, hint))
-        raise_any(unknown, f"{label} does not have {len(unknown)} of these fields:")
+        raise_errors(unknown, f"{label} does not have {len(unknown)} of these fields:")
 
 
 def nested(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from msshift_bench.evaluation.evaluating import differences_of, losses_of
 from msshift_bench.leaderboard import entries_folder, open_entry
 from msshift_bench.output import (
     Table,
-    say_p,
+    p_text,
     show_p,
     show_percent,
     show_percent_interval,
@@ -119,7 +119,7 @@ def say(claim: Mapping[str, Any]) -> str:
     figure = figure_of(claim)
     unit = "%" if FIGURES[figure.figure].unit == "share" else ""
     value = f"{hundredfold(figure)}{unit} {show_percent_interval(figure.interval)}"
-    text, test = claim["says"].format(figure=value), f"{say_p(figure.p or 0.0)}, {figure.family}"
+    text, test = claim["says"].format(figure=value), f"{p_text(figure.p or 0.0)}, {figure.family}"
     paper = f" In the paper: {paper_loss(*claim['paper'])}." if "paper" in claim else ""
     if figure.mark == STAR and "public" not in claim:
         return f"- **{text}** ({test}).{paper}"

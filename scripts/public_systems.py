@@ -28,8 +28,8 @@ from msshift_bench.errors import DataError
 from msshift_bench.evaluation import (
     WHOLE,
     WITH_ENDS,
-    Opened,
     OpenedRun,
+    OpenedRuns,
     OpenedRunSet,
     Settings,
     compare_run_sets,
@@ -132,7 +132,7 @@ def compared(test_set: TestSet, measure: str, runs: Mapping[str, object]) -> Fig
         OpenedRunSet(name, test_set, {(FOR_ALL, None): OpenedRun.of(run)}, shift, test)
         for name, run in runs.items()
     ]
-    opened = Opened(run_sets, reference=REFERENCE)
+    opened = OpenedRuns(run_sets, reference=REFERENCE)
     return compare_run_sets(opened, settings=Settings(measures=(measure,))).figures
 
 

@@ -80,7 +80,7 @@ def test_orders_of_the_leakage_experiments(monkeypatch: pytest.MonkeyPatch) -> N
         "7",
         "1",
     ]
-    pairs = [experiment.LearntPair(name, "", f"d{name}", "d0") for name in IDS]
+    pairs = [experiment.TrainingInstance(name, "", f"d{name}", "d0") for name in IDS]
     sets = experiment.make_training_sets(
         [8], 4, others=pairs[:6], leaking=pairs[6:9], topics=pairs[9:], seed=7
     )

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pydantic import PositiveInt
 
 from msshift_bench.baselines.rerankers.reranker import Reranker, load_module
-from msshift_bench.baselines.systems.finding import not_loaded
+from msshift_bench.baselines.systems.finding import loading_error
 from msshift_bench.baselines.systems.recipe import RANDOM
 from msshift_bench.data import sha256_of
 from msshift_bench.encoders import DEFAULTS, ModelSettings
@@ -327,7 +327,7 @@ class WordReranker(Reranker):
         del settings
         if not (Path(where) / f"{_WORDS}.json").is_file():
             error = f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
-            raise not_loaded("model", where, ValueError(error))
+            raise loading_error("model", where, ValueError(error))
         return load_module(_scorer_class(cls), where)
 
     def check_encoder(self) -> None:

@@ -33,7 +33,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.runs import low_recall
-from msshift_bench.search import Best, Ranking
+from msshift_bench.search import Ranking, TopK
 from msshift_bench.settings import later
 
 _logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class DenseSearch(BlockSearch):
             )
         return {"vectors": vectors.astype(np.float16)}
 
-    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+    def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
         """Add the dot products with a block's passages, whose vectors have 32 or 16 bits."""
         best.add_vectors(queries, block["vectors"], rows.start)
 

@@ -37,7 +37,7 @@ from msshift_bench.baselines.training.backbones import (
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches
-from msshift_bench.search import Best, Ranking
+from msshift_bench.search import Ranking, TopK
 from msshift_bench.settings import later
 
 _losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
@@ -94,7 +94,7 @@ class ColBertSearch(BlockSearch):
         check_finite_parts(finite, encoded["lengths"], texts)
         return encoded
 
-    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+    def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
         """Add MaxSim with a block's passages."""
         best.add(max_sim(queries, block["vectors"], block["lengths"]), rows.start)
 
@@ -210,7 +210,7 @@ def rerank(
 
 def _add_candidates(
     asked: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]],
-    best: Best,
+    best: TopK,
     part: slice,
     block: Arrays,
     rows: slice,

@@ -27,7 +27,7 @@ from msshift_bench.encoders import DEFAULTS, ModelSettings
 from msshift_bench.errors import DataError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches, in_parallel, slices
-from msshift_bench.search import BATCH, Best, Ranking, Sparse, check_compiler
+from msshift_bench.search import BATCH, Ranking, Sparse, TopK, check_compiler
 
 _sparse: Any = Library("sentence_transformers.sparse_encoder")
 _distributed: Any = Library("sentence_transformers.util.distributed")
@@ -65,7 +65,7 @@ class SparseSearch(BlockSearch):
         check_finite_parts(np.isfinite(vectors.data), np.diff(vectors.indptr), texts)
         return vectors if query else inverted_index(vectors)
 
-    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+    def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
         """Add the dot products with a block's passages, of which it has an inverted index.
 
         A score is summed term by term in the order of the vocabulary, so that it does not depend on

@@ -203,10 +203,10 @@ def _settings(model: str, revision: str | None) -> Path | None:
     except _hub_errors.RemoteEntryNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise not_loaded("model", model, error) from error
+        raise loading_error("model", model, error) from error
 
 
-def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
+def loading_error(what: str, where: str | Path, error: Exception) -> NotFoundError:
     """Return the error for an encoder or model that neither a folder nor the Hub holds.
 
     Args:

@@ -112,7 +112,7 @@ class Bm25System(Bm25Words):
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _RankingBlock:
     """Queries to be ranked for, and what decides their rankings."""
 
     passages: str
@@ -123,7 +123,7 @@ class _Block:
     address: str = field(compare=False)
 
 
-def _find(block: _Block) -> npt.NDArray[np.int64]:
+def _find(block: _RankingBlock) -> npt.NDArray[np.int64]:
     """Return the rankings of a block, packed; see `Bm25.find`."""
     index = block.index
     if index is None:
@@ -152,7 +152,7 @@ def _rank(
     stemmed_by = stemmer_version(parameters.stemmer)
     address = shared_address(run.collection) if index is None else ""
     blocks = (
-        _Block(passages, parameters, stemmed_by, [row.text for row in part], index, address)
+        _RankingBlock(passages, parameters, stemmed_by, [row.text for row in part], index, address)
         for part in batches(run.queries, _BLOCK_QUERIES)
     )
     kept = (block.load() for block in engine_in_use().keep(_find, blocks, run.work / "blocks"))

@@ -94,7 +94,7 @@ class Plan:
         keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
             its run: ``short.model`` beside ``short.run.gz``.
         gpus: how many GPUs the training of one model takes; above 1, in as many processes, which
-            torchrun's launcher starts: in a script, call `make` under ``if __name__ ==
+            torchrun's launcher starts: in a script, call `make_runs` under ``if __name__ ==
             "__main__"``. Where there is no GPU at all, processors take their place.
         extra_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), or a
             file of variants of the shifts' test queries, for which every model searches, too; a
@@ -105,7 +105,7 @@ class Plan:
         exclude: passages that must not count for a query, which no ranking holds and no training
             takes as negatives: ``own-id``, the passage with the query's own id, or a file of lines
             ``query_id doc_id``. By default those that the data set was built without.
-        elsewhere: what the caller changes to have runs written elsewhere, for messages.
+        output_options: what the caller changes to have runs written elsewhere, for messages.
 
     Examples:
         >>> plan = Plan(system=open_system("bm25"), collection="mini:300", out="runs")
@@ -125,7 +125,7 @@ class Plan:
     gpus: int = 1
     extra_test: Mapping[str, str | Path] = field(default_factory=dict)
     exclude: ExclusionsSource = None
-    elsewhere: str = "--out or --name"
+    output_options: str = "--out or --name"
 
     def __post_init__(self) -> None:
         """Turn one group or seed into a list of one."""
@@ -204,7 +204,7 @@ class Plan:
         if holds_manifest(self._folder):
             raise UsageError(
                 f"{self._folder} is a built data set, not a folder of run sets; choose another "
-                f"{self.elsewhere.partition(' ')[0]}"
+                f"{self.output_options.partition(' ')[0]}"
             )
         listing = Listing(dataset.shifts)
         for run in runs:
@@ -348,7 +348,7 @@ class Plan:
             identity=as_json(identity, ""),
             keep_model=self.keep_model,
             gpus=self.gpus,
-            elsewhere=self.elsewhere,
+            output_options=self.output_options,
         )
         for test in tests:
             extra = extra_runs_path(self._folder / name, test.name)
@@ -411,7 +411,7 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
     return tests
 
 
-def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
+def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
     """Make the runs of a plan, and skip those that are complete.
 
     All are checked before the first is made. After a kill, the same call continues and ends in the
@@ -434,14 +434,14 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
 
     Examples:
         >>> bm25 = open_system("bm25", changes={"depth": 10})
-        >>> make(Plan(system=bm25, shifts=["length"], collection="mini:300", out="made"))
+        >>> make_runs(Plan(system=bm25, shifts=["length"], collection="mini:300", out="made"))
         [PosixPath('made/bm25/length.run.gz')]
     """
     with using_engine(engine or engine_in_use()):
         runs = deque(plan.runs())
         known = [(run.name, run.path, run.planned_state == "complete") for run in runs]
         missing = sum(not is_complete for *_, is_complete in known)
-        is_there = engine_in_use().address is not None and runs[0].needs_model
+        on_cluster = engine_in_use().address is not None and runs[0].needs_model
 
         def lines() -> Iterator[tuple[Run, str]]:
             for number, (name, *_) in enumerate(known, 1):
@@ -449,11 +449,11 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
                 run = runs.popleft()
                 if run.planned_state == "complete":
                     continue
-                if is_there:
+                if on_cluster:
                     write_json(run.plan, run.identity)
                 yield run, f"{name} ({number} of {len(known)})" if len(known) > 1 else name
 
-        if missing and is_there:
+        if missing and on_cluster:
             plan.system.check_installed()
             results = engine_in_use().map(
                 _make_there, lines(), cpus=torch.get_num_threads(), gpus=plan.gpus

@@ -325,10 +325,10 @@ class Recipe(TrainingSettings):
         yield from (field for field in super().defaults(prefix) if field[0] not in refused)
 
     @classmethod
-    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
+    def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
         """Check that there are the fields; `rules` refuses settings of models with a reason."""
         refused = cls.refused_settings()
-        super().check_names((name for name in changes if name not in refused), elsewhere)
+        super().check_names((name for name in changes if name not in refused), hint_for)
 
     @property
     def parts(self) -> int:

@@ -6,7 +6,7 @@ a reranker: its recall is BM25's and cannot shift. Readers of the run must see t
 names its candidates.
 
 Every retriever searches in one form: passages are encoded block by block, each block in a file of
-its own; every block is searched for all queries; and `Best` merges the blocks by score, then
+its own; every block is searched for all queries; and `TopK` merges the blocks by score, then
 doc_id. So neither the number of blocks nor a kill between two of them changes a ranking.
 
 The contract of all rankings, of a plug-in's ``rank``, a ``search`` and a reranker: a ranking maps
@@ -37,7 +37,7 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.errors import DataError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM, batches, report_progress, slices, write_atomically
 from msshift_bench.records import Passage
-from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
+from msshift_bench.search import PassageIds, Ranking, TopK, rankings_of
 
 _logger = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Scorer(Searcher):
 Arrays = Mapping[str, npt.NDArray[Any]]
 """The arrays of one block, by name."""
 
-AddBlock = Callable[[Best, slice, Arrays, slice], None]
+AddBlock = Callable[[TopK, slice, Arrays, slice], None]
 """``(best, part, block, rows)``: adds the scores that a block's passages, which have these rows in
 the collection, have for a part of the queries."""
 
@@ -202,7 +202,7 @@ def search_blocks(
         A ranking for each query, in their order.
     """
     for part in slices(queries, _QUERIES):
-        best = Best(passages.ids, part.stop - part.start, depth, floor)
+        best = TopK(passages.ids, part.stop - part.start, depth, floor)
         for number, (rows, block) in enumerate(passages.blocks(), 1):
             add(best, part, block, rows)
             report_progress("search blocks", number, len(passages.files))
@@ -263,7 +263,7 @@ class BlockSearch(Scorer):
         """
 
     @abstractmethod
-    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+    def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
         """Add the scores of a block's passages.
 
         Args:
@@ -281,7 +281,7 @@ class BlockSearch(Scorer):
     def search(self, queries: Any, passages: EncodedPassages) -> Iterator[Ranking]:
         """Rank all passages for each query, as `encode` returns them."""
 
-        def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        def add(best: TopK, part: slice, block: Arrays, rows: slice) -> None:
             self.add(best, queries[part], block, rows)
 
         return search_blocks(add, passages, queries.shape[0], depth=self.depth, floor=self.floor)

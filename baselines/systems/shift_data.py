@@ -186,7 +186,7 @@ def _with_texts(rows: Sequence[Row], dataset: Dataset, collection: Collection) -
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class ScoringBatch:
     """The queries and passages that a training meets together, and that are to be scored.
 
     Attributes:
@@ -214,4 +214,4 @@ class Teacher:
     """
 
     facts: Mapping[str, object]
-    score: Callable[[Lesson, Callable[[], Bm25]], npt.NDArray[np.float32]]
+    score: Callable[[ScoringBatch, Callable[[], Bm25]], npt.NDArray[np.float32]]

@@ -219,7 +219,7 @@ class Run(Facts):
         keep_model: whether the model is to stay, in a folder beside the run.
         gpus: how many GPUs its training takes, each by a process of its own.
         planned_state: what there was of it when its plan was checked.
-        elsewhere: what the caller changes to have it written elsewhere, for messages.
+        output_options: what the caller changes to have it written elsewhere, for messages.
     """
 
     name: str
@@ -242,7 +242,7 @@ class Run(Facts):
     keep_model: bool = False
     gpus: int = 1
     planned_state: State = "new"
-    elsewhere: str = "--out or --name"
+    output_options: str = "--out or --name"
 
     # ---- what a system is given --------------------------------------------------------------
 
@@ -404,7 +404,7 @@ class Run(Facts):
             recorded,
             self.identity,
             sidecar,
-            f"Choose another {self.elsewhere}, or remove {sidecar} and {run.name}",
+            f"Choose another {self.output_options}, or remove {sidecar} and {run.name}",
         )
         if not run.is_file():
             return False
@@ -437,7 +437,7 @@ class Run(Facts):
             if self.keep_model and not self._has_model():
                 raise UsageError(
                     f"{self.path} is complete, and its model was not kept; remove the run to train "
-                    f"again, or choose another {self.elsewhere}"
+                    f"again, or choose another {self.output_options}"
                 )
             if not lacking:
                 return "complete"
@@ -445,7 +445,7 @@ class Run(Facts):
                 raise UsageError(
                     f"{self.path} is complete, was made without the test set "
                     f"{lacking[0].test_set}, and its model was not kept (--keep-model); remove the "
-                    f"run to make both, or choose another {self.elsewhere}"
+                    f"run to make both, or choose another {self.output_options}"
                 )
         else:
             awaited.insert(0, self.path)
@@ -454,14 +454,14 @@ class Run(Facts):
             if path.exists() and not begun:
                 raise UsageError(
                     f"{path} exists, and nothing says what made it; choose another "
-                    f"{self.elsewhere}, or remove it"
+                    f"{self.output_options}, or remove it"
                 )
         if begun:
             check_same(
                 read_json(self.plan),
                 self.identity,
                 self.plan,
-                f"Choose another {self.elsewhere}, or remove the folder {self.work}",
+                f"Choose another {self.output_options}, or remove the folder {self.work}",
             )
         if is_held(self.work):
             return "running"
@@ -485,8 +485,8 @@ class Run(Facts):
                 continue
             recipe_of = partial(_recipe_of, seed=sidecar.parent == beside)
             cure = (
-                f"Choose another {self.elsewhere}, or remove {sidecar} and its run: models of one "
-                "system share a recipe"
+                f"Choose another {self.output_options}, or remove {sidecar} and its run: models of "
+                "one system share a recipe"
             )
             check_same(recipe_of(recorded), recipe_of(self.identity), sidecar, cure)
 
@@ -504,7 +504,7 @@ class Run(Facts):
             raise UsageError(
                 f"{self.kept_model} is not the model that made {self.path.name}, but one that was "
                 "kept before; remove both to train again, or choose another "
-                f"{self.elsewhere}"
+                f"{self.output_options}"
             )
         return True
 

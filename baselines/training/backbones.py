@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.systems.finding import not_loaded
+from msshift_bench.baselines.systems.finding import loading_error
 from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
@@ -26,7 +26,7 @@ from msshift_bench.encoders import (
 )
 from msshift_bench.errors import DataError, UsageError, check_installed, quoted, require
 from msshift_bench.libraries import tokenizers, torch, transformers
-from msshift_bench.plumbing import quieten, replace_folder
+from msshift_bench.plumbing import replace_folder, silence_libraries
 
 _WHAT = "a neural system"
 
@@ -67,7 +67,9 @@ def require_libraries(what: str) -> None:
 
 def quiet_libraries() -> AbstractContextManager[None]:
     """Hide the progress bars and the messages of the neural libraries."""
-    return quieten(*(require(name, "neural", _WHAT) for name in ("datasets", "transformers")))
+    return silence_libraries(
+        *(require(name, "neural", _WHAT) for name in ("datasets", "transformers"))
+    )
 
 
 def make_random_encoder(
@@ -173,7 +175,7 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
         with only_safetensors(where):
             yield
     except loading_errors() as error:
-        raise not_loaded(what, where, error) from error
+        raise loading_error(what, where, error) from error
 
 
 def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
@@ -272,7 +274,7 @@ def load_config(encoder: str, settings: ModelSettings = DEFAULTS) -> Any:
     try:
         return transformers.AutoConfig.from_pretrained(encoder, **settings.of_hub())
     except (OSError, ValueError) as error:
-        raise not_loaded("encoder", encoder, error) from error
+        raise loading_error("encoder", encoder, error) from error
 
 
 def describe_encoder(encoder: str | Path) -> dict[str, object] | None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from msshift_bench.baselines.systems.finding import kind_of_model, neural_systems
 from msshift_bench.baselines.systems.recipe import BM25
-from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
+from msshift_bench.baselines.systems.shift_data import ScoringBatch, ShiftData, Teacher
 from msshift_bench.baselines.systems.sidecars import check_same, read_json
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.data import sha256_of
@@ -38,7 +38,7 @@ _NAMED = 3
 """How many missing scores a message names."""
 
 
-def _score_by_bm25(lesson: Lesson, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
+def _score_by_bm25(lesson: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
     """Return BM25's scores; 0 for a passage that shares no term with the query."""
     bm25 = index()
     rows = np.array(bm25.ids.rows(list(lesson.doc_ids)), np.int64)
@@ -48,7 +48,7 @@ def _score_by_bm25(lesson: Lesson, index: Callable[[], Bm25]) -> npt.NDArray[np.
 
 
 def _score_by_model(
-    folder: Path, batch_size: int, weights: object, lesson: Lesson, _index: Callable[[], Bm25]
+    folder: Path, batch_size: int, weights: object, lesson: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
     """Return the scores of a model that was kept beside its run.
 
@@ -77,7 +77,7 @@ def _score_by_model(
 
 
 def _score_by_run(
-    run: Path, digest: object, lesson: Lesson, _index: Callable[[], Bm25]
+    run: Path, digest: object, lesson: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
     """Return the scores of a run for training queries; memory holds all of them.
 

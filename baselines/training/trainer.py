@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettings
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.engine import hearing, telling
+from msshift_bench.engine import forwarding_reports, receiving_reports
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.evaluation import parse_measure
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
@@ -363,7 +363,7 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
     for module in ("agent.server.api", "multiprocessing.api"):
         logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
     try:
-        with hearing(told):
+        with receiving_reports(told):
             _launcher.elastic_launch(config, _in_process)(told, task, arguments)
     except _elastic.api.SignalException as error:
         stopped_by = error.sigval
@@ -390,7 +390,7 @@ def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) 
     warnings.simplefilter("ignore", FutureWarning)
     # Ctrl-C reaches all processes: the one that waits for the others says so, and they just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with telling(told) if os.environ["RANK"] == "0" else nullcontext():
+    with forwarding_reports(told) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
 
 

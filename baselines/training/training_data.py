@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
-from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
+from msshift_bench.baselines.systems.shift_data import GivenTriples, ScoringBatch, Teacher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, no_rows
 from msshift_bench.data import sha256_of
@@ -69,13 +69,13 @@ class Example:
     relevant: frozenset[str]
 
 
-Meeting = tuple[str, ...]
+TrainingTuple = tuple[str, ...]
 """The query_id of a query, the doc_id of a relevant passage, and those of some that are not."""
 
 
 def plan_batches(
     examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
-) -> Iterator[list[Meeting]]:
+) -> Iterator[list[TrainingTuple]]:
     """Yield the batch of each step.
 
     The model goes through the examples again and again, each time in an order that depends on the
@@ -105,7 +105,7 @@ def plan_batches(
     order: list[int] = []
     rounds = 0
     for _ in range(steps):
-        batch: list[Meeting] = []
+        batch: list[TrainingTuple] = []
         relevant: set[str] = set()
         present: set[str] = set()
         put_off: list[int] = []
@@ -313,7 +313,9 @@ def check_batches(run: Run, recipe: Recipe) -> None:
     deque(_batches(examples, recipe, last), maxlen=0)
 
 
-def _batches(examples: Sequence[Example], recipe: Recipe, steps: int) -> Iterator[list[Meeting]]:
+def _batches(
+    examples: Sequence[Example], recipe: Recipe, steps: int
+) -> Iterator[list[TrainingTuple]]:
     return plan_batches(
         examples,
         batch_size=recipe.batch_size,
@@ -346,7 +348,7 @@ def _taught(
     distinct, where = np.unique(pairs, return_inverse=True)
     queries, places = np.divmod(distinct, len(doc_ids))
     met, starts = np.unique(queries, return_index=True)
-    lesson = Lesson(
+    lesson = ScoringBatch(
         [run.train[query] for query in met.tolist()], doc_ids, texts, np.split(places, starts[1:])
     )
     scores = teacher.score(lesson, run.bm25)

@@ -27,7 +27,7 @@ from msshift_bench.analysis.group_links import (
     MEAN_OF_SYSTEMS,
     Link,
     find_links,
-    say_link,
+    link_text,
 )
 from msshift_bench.analysis.paper_tables import analyse_published, load_published
 from msshift_bench.analysis.query_links import query_claims
@@ -47,6 +47,6 @@ __all__ = [
     "plot_alignment",
     "predict_losses",
     "read_model_scores",
-    "say_link",
+    "link_text",
     "scores_of_runs",
 ]

@@ -40,9 +40,9 @@ from msshift_bench.output import (
     Head,
     check_plot,
     number,
+    p_text,
     picture_style,
     pivot,
-    say_p,
     shorten,
     write_picture,
 )
@@ -132,7 +132,7 @@ def _verdict(difference: Figure) -> str:
     """Say in words what Spearman's correlations show of one test set."""
     if difference.p is None or difference.value is None:
         return f"{difference.test}: all models score alike, so that nothing can be said"
-    test = f"(Spearman, {say_p(difference.p)})"
+    test = f"(Spearman, {p_text(difference.p)})"
     if difference.p > SIGNIFICANT:
         return (
             f"{difference.test}: these {difference.slice} cannot show that one of the two aligns "

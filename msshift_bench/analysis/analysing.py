@@ -17,7 +17,7 @@ from msshift_bench.analysis.group_links import (
     link_claims,
     link_notes,
     link_section,
-    say_link,
+    link_text,
 )
 from msshift_bench.analysis.query_links import (
     distribution,
@@ -40,9 +40,9 @@ from msshift_bench.evaluation import (
     by_shift,
     estimates_of,
     evaluate_run_sets,
+    interval_sources,
     open_run_sets,
     parse_measure,
-    what_counts,
 )
 from msshift_bench.output import PERCENT_ENDS, QUERIES, REL_LOSS, Format, Head, heads_of, pivot
 from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
@@ -308,7 +308,7 @@ def analyse_report(
     ]
     plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
     notes += _legends(of_queries, Figures(plans))
-    notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, links.figures))]
+    notes += [Note(text, "doubt") for text in (*report.warnings, *_small(trained, links.figures))]
     return replace(
         links,
         figures=Figures([*links.figures, *plans]),
@@ -422,8 +422,8 @@ def _legends(of_queries: Figures, plans: Figures) -> Iterator[Note]:
     if losses:
         yield Note(
             "[95% intervals] of losses by intervals of an indicator count "
-            f"{what_counts(losses)}; slopes inside the groups: p by t with groups - 1 degrees of "
-            "freedom"
+            f"{interval_sources(losses)}; slopes inside the groups: p by t with groups - 1 "
+            "degrees of freedom"
         )
 
 
@@ -515,18 +515,18 @@ def predict_losses(
         "the prediction interval holds the loss of one more group in 95% of cases, if it scatters "
         "about the line as these groups do",
     )
-    doubts = []
+    warnings = []
     verdict = link.verdict(analysis.figures)
     if not verdict.mark:
-        doubts.append(f"{say_link(verdict)} The prediction then says little.")
+        warnings.append(f"{link_text(verdict)} The prediction then says little.")
     if not inside:
-        doubts.append(
+        warnings.append(
             f"extrapolated: {value:.4g} lies beyond the fitted {fitted}; the intervals assume that "
             "the line goes on"
         )
     sizes = [row.queries for row in link.losses_in(analysis.figures) if row.queries is not None]
     if sizes and not min(sizes) / _ALIKE <= len(tested) <= max(sizes) * _ALIKE:
-        doubts.append(
+        warnings.append(
             f"the link was fitted to test sets of {min(sizes):,} to {max(sizes):,} queries, and "
             f"this one has {len(tested):,}; indicators that count words depend on the number of "
             "queries, and small sets scatter more"
@@ -535,7 +535,7 @@ def predict_losses(
     notes = [
         *analysis.notes,
         *(Note(text, "policy", about) for text in policy),
-        *(Note(text, "doubt", about) for text in doubts),
+        *(Note(text, "doubt", about) for text in warnings),
     ]
     return replace(analysis, figures=Figures([*analysis.figures, *rows]), notes=notes)
 
@@ -565,7 +565,7 @@ def _sections(figures: Figures) -> Iterator[Section]:
     for measure in figures.where(figure="detectable").names("measure"):
         yield _plan_section(figures.where(measure=measure, against=""), measure)
     if figures.where(figure="foretold"):
-        yield _foretold_section(figures.where(test=_NEW_QUERIES))
+        yield _prediction_section(figures.where(test=_NEW_QUERIES))
 
 
 def _plan_section(figures: Figures, measure: str) -> Section:
@@ -589,7 +589,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
     return Section([table], {"figure": "detectable", "measure": measure})
 
 
-def _foretold_section(figures: Figures) -> Section:
+def _prediction_section(figures: Figures) -> Section:
     similarity = figures.where(figure="similarity")[0]
     foretold = figures.where(figure="foretold")
     table = pivot(

@@ -25,8 +25,8 @@ from msshift_bench.output import (
     Format,
     Head,
     number,
+    p_text,
     pivot,
-    say_p,
     show_percent_interval,
 )
 from msshift_bench.similarity import GROUP_SPLITS
@@ -227,7 +227,7 @@ def link_claims(link: Link) -> Iterator[Claim]:
             yield Claim(link.named("slope_within_shifts", link.tested), parallel, VERDICTS)
 
 
-def say_link(slope: Figure) -> str:
+def link_text(slope: Figure) -> str:
     """Return in plain words what the test of a slope shows.
 
     Args:
@@ -243,7 +243,7 @@ def say_link(slope: Figure) -> str:
     return f"These data show a link {what}: the higher it is, the {way} is lost."
 
 
-def say_slope(slope: Figure, no_p: str) -> str:
+def slope_text(slope: Figure, no_p: str) -> str:
     """Return a slope with its interval and its test, as evidence says it.
 
     Args:
@@ -253,11 +253,11 @@ def say_slope(slope: Figure, no_p: str) -> str:
     return (
         f"{100 * slope.number:+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
         f"interval {show_percent_interval(slope.interval)}, "
-        + (no_p if slope.p is None else f"{say_p(slope.p)}, {slope.family}")
+        + (no_p if slope.p is None else f"{p_text(slope.p)}, {slope.family}")
     )
 
 
-def say_one_seed(losses: Figures) -> str:
+def one_seed_text(losses: Figures) -> str:
     """Return that models have one seed, and whose if others have more; "" if none has.
 
     Args:
@@ -286,14 +286,14 @@ def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
     of = f"the mean of {systems} systems" if systems > 1 else link.tested
     no_p = "no p, because all points lie on the line"
     degrees = f"t with {_degrees(groups - 2)}: {groups} groups"
-    shared = f"slope of {of}: {say_slope(slope, no_p)}; {degrees}"
+    shared = f"slope of {of}: {slope_text(slope, no_p)}; {degrees}"
     verdict = link.verdict(figures)
-    lines = [say_link(verdict)]
+    lines = [link_text(verdict)]
     if shifts > 1:
         if verdict.value is not None:
             degrees = f"t with {_degrees(groups - shifts - 1)}: {groups} groups of {shifts} shifts"
             lines.append(
-                f"slope of {of}, with a height for each shift: {say_slope(verdict, no_p)}; "
+                f"slope of {of}, with a height for each shift: {slope_text(verdict, no_p)}; "
                 f"{degrees}"
             )
         lines.append(f"{shared}, where what else differs between shifts counts as similarity")
@@ -305,7 +305,7 @@ def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
             f"{systems} systems on the same {groups} groups are {groups} points, not "
             f"{systems * groups}"
         )
-    one_seed = say_one_seed(losses)
+    one_seed = one_seed_text(losses)
     if one_seed:
         lines.append(
             f"{one_seed}: what another seed would change is part of the scatter about the "
@@ -317,7 +317,7 @@ def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
 def _say_order(spearman: Figure, groups: int) -> str:
     """Return what the order of the groups shows, and what even a perfect one could."""
     value = "is not defined" if spearman.value is None else f"{spearman.value:.2f}"
-    test = "" if spearman.p is None else f", {say_p(spearman.p)}, {spearman.family}"
+    test = "" if spearman.p is None else f", {p_text(spearman.p)}, {spearman.family}"
     smallest = 2 / math.factorial(groups)
     return (
         f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "

@@ -19,9 +19,9 @@ from msshift_bench.analysis.group_links import (
     OTHER_SLOPES,
     SLOPE,
     VERDICTS,
-    say_link,
-    say_one_seed,
-    say_slope,
+    link_text,
+    one_seed_text,
+    slope_text,
 )
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UsageError
@@ -181,7 +181,7 @@ def query_notes(figures: Figures) -> list[Note]:
     slope = figures.first(figure="slope_inside_groups", system=tested)
     if slope is None:
         lines = [
-            say_link(shared._replace(figure="slope_inside_groups")),
+            link_text(shared._replace(figure="slope_inside_groups")),
             "fewer than 3 groups have queries that differ in it, and groups are the witnesses",
         ]
     else:
@@ -189,12 +189,12 @@ def query_notes(figures: Figures) -> list[Note]:
         count = round(figures.where(figure="groups", system=tested)[0].number)
         queries = sum(part.queries or 0 for part in figures.where(figure="similarity"))
         lines = [
-            say_link(slope),
-            f"slope inside the groups, {of}: {say_slope(slope, 'no p')}; t with {count - 1} "
+            link_text(slope),
+            f"slope inside the groups, {of}: {slope_text(slope, 'no p')}; t with {count - 1} "
             f"degrees of freedom: the slopes of {count} groups",
             f"{queries:,} queries of {count} groups are {count} witnesses",
         ]
-        one_seed = say_one_seed(figures.where(figure="rel_loss"))
+        one_seed = one_seed_text(figures.where(figure="rel_loss"))
         if one_seed:
             lines.append(
                 f"{one_seed}: the intervals of these losses count queries only; the test counts "

@@ -15,7 +15,7 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import analysis, begin, board, building, datasets, leakage, scoring, systems
-from msshift_bench.cli.command import Command, CommandGroup, Unfolded, text_and_examples
+from msshift_bench.cli.command import Command, CommandGroup, FlattenedCommand, text_and_examples
 from msshift_bench.cli.failures import ready_streams, tell
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
@@ -131,7 +131,7 @@ def make_app(word: str = "") -> typer.Typer:
                 epilog=examples,
                 rich_help_panel=None if above else panel,
                 context_settings=_PASSED_ON if words == "irds" else None,
-            )(Unfolded(function))
+            )(FlattenedCommand(function))
     return app
 
 

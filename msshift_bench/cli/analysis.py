@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.command import refuse, refuse_others
+from msshift_bench.cli.command import allow_only, refuse
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import in_line, progress_bars, write_parquet
@@ -286,12 +286,12 @@ def analyse(
         )
     elsewhere = options.extra_folders(extra_test)
     if any(Path(run).is_file() for run in runs or ()):
-        refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
+        allow_only(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=runs or ())
         printing.show(_align(runs or [], plot))
         return
     if runs and elsewhere:
-        refuse_others(context, (*_ALWAYS, *_OF_RUNS, "plot"), "an alignment of runs")
+        allow_only(context, (*_ALWAYS, *_OF_RUNS, "plot"), "an alignment of runs")
         check_outputs(printing.output, plot, data=where.data, inputs=[*runs, *elsewhere.values()])
         measure = Settings(measures).measures[0].name
         choice = where.data, where.shift or (), measure
@@ -304,7 +304,7 @@ def analyse(
     by_encoder = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})
     shifts = where.shift or ()
     if published:
-        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
+        allow_only(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
         analysis = analyse_published(shifts)
     else:
@@ -523,7 +523,7 @@ def agree(
         result = review_leakage(annotations, subsets=subsets, precision=precision)
     else:
         taken = ("sheets", "disputed", "format", "output")
-        refuse_others(context, taken, "sheets that ask for entity and intent")
+        allow_only(context, taken, "sheets that ask for entity and intent")
         result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)

@@ -61,7 +61,7 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    from msshift_bench.baselines import Plan, make, open_system
+    from msshift_bench.baselines import Plan, make_runs, open_system
     from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset
     from msshift_bench.evaluation import evaluate_run_sets
@@ -84,7 +84,7 @@ def demo(
         started = time.monotonic()
         plan = Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
         with progress_bars(), shown_log("baselines.systems"):
-            made = make(plan)
+            made = make_runs(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
     with progress_bars(), in_line("evaluating"):

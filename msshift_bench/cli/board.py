@@ -16,7 +16,7 @@ from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
-    from msshift_bench.leaderboard import Verdict
+    from msshift_bench.leaderboard import GateResult
 
 
 def submit(
@@ -57,8 +57,8 @@ def submit(
         entry = submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
     print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
-    for doubt in entry.head["doubts"]:
-        print(f"  {doubt}")
+    for warning in entry.head["warnings"]:
+        print(f"  {warning}")
     for row in entry.training:
         if row.test_queries:
             print(f"  {row.shift}/{row.model}: {row.test_queries} test queries of {row.group}")
@@ -142,7 +142,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, name: str) -> None:
+def _print(verdict: GateResult, name: str) -> None:
     facts = "unreadable"
     if verdict.entry is not None and verdict.accepted:
         facts = f"{verdict.entry.badge}, {verdict.entry.training_class}"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.command import allow_only
 from msshift_bench.cli.output import check_outputs, note, show, show_facts
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import check_folder, progress_bars, settle
+from msshift_bench.plumbing import check_folder, clean_up, progress_bars
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Manifest
-    from msshift_bench.dataset_builders.slices import CutSlice
+    from msshift_bench.dataset_builders.slices import BuiltSlice
 
 
 def build(
@@ -207,7 +207,7 @@ def build(
     note(f"wrote {folder} (content {manifest.content_digest[:12]})")
 
 
-def _cut(name: str, source: str | None, dataset: Path) -> CutSlice:
+def _cut(name: str, source: str | None, dataset: Path) -> BuiltSlice:
     """Cut a slice into the folder of its name next to the data set, and note its changed texts.
 
     Raises:
@@ -334,24 +334,24 @@ def import_(
 
     always = {"sources", "table_format", "out"}
     (source, *others) = sources
-    settle(source)  # A killed process may have moved a data set aside.
+    clean_up(source)  # A killed process may have moved a data set aside.
     if others and check:
         raise UsageError("--check counts in one checkout; give it alone")
     if check:
         from msshift_bench.dataset_builders.audit import audit_release
 
-        refuse_others(context, {"sources", "table_format", "check"}, "--check")
+        allow_only(context, {"sources", "table_format", "check"}, "--check")
         show(audit_release(source), table_format)
     elif not others and holds_variants(source):
-        refuse_others(context, {*always, "queries"}, "variants of queries")
+        allow_only(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
     elif not others and holds_manifest(source):
         taken = {"sources", "table_format", "collection", "qrels"}
-        refuse_others(context, taken, "a data set that is to get its texts")
+        allow_only(context, taken, "a data set that is to get its texts")
         _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)
     else:
         taken = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
-        refuse_others(context, taken, "a release")
+        allow_only(context, taken, "a release")
         folder = out or Path(DATASET_NAME + "-nano" * nano)
         check_folder(folder)
         name = options.named_collection(collection)

@@ -83,7 +83,7 @@ class Command(_Brief, TyperCommand):
         return super().invoke(ctx)
 
 
-class Unfolded:
+class FlattenedCommand:
     """A function as a command, which takes every field of its dataclasses as an option of its own.
 
     The panel of these options in the help text is what the docstring of the dataclass says before
@@ -169,6 +169,6 @@ def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
         raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")
 
 
-def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
+def allow_only(context: typer.Context, taken: Collection[str], what: str) -> None:
     """Check that no option was typed but those whose parameters are taken; see `refuse`."""
     refuse(context, (name for name in context.params if name not in taken), what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.command import allow_only
 from msshift_bench.cli.output import check_outputs, note, print_json, show, show_facts
 from msshift_bench.errors import IntegrityError, MissingError, UsageError, check_name
 from msshift_bench.plumbing import check_folder, progress_bars
@@ -72,7 +72,7 @@ def verify(
     shifts = ", ".join(dataset.manifest.shifts)
     note(f"checking {dataset.folder.absolute()}: {shifts} of {info.collection}, {info.edition}")
     if topics is None:
-        refuse_others(context, {"folder", "table_format"}, "a check of files")
+        allow_only(context, {"folder", "table_format"}, "a check of files")
         _verify_files(dataset, table_format)
         return
     from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics, verify_topics
@@ -80,7 +80,7 @@ def verify(
     check_name("check of topics", topics, _WAYS)
     taken = {"folder", "topics", "collection", "qrels"}
     taken |= {"out"} if topics == "replay" else {"encoder", "table_format"}
-    refuse_others(context, taken, f"--topics {topics}")
+    allow_only(context, taken, f"--topics {topics}")
     collection = source.open(dataset)
     if topics == "replay":
         with progress_bars():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.command import refuse, refuse_others
+from msshift_bench.cli.command import allow_only, refuse
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
@@ -130,7 +130,7 @@ def find(
     search: dict[str, Any] = {"encoder": with_settings, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
         taken = (*search, "encoder_set", "data", "format", "output")
-        refuse_others(context, taken, "the splits of a data set")
+        allow_only(context, taken, "the splits of a data set")
         check_outputs(printing.output, data=data)
         _find_in_splits(data, printing, search)
         return

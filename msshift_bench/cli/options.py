@@ -481,4 +481,4 @@ class Printing:
             print_answers(result.answers, self.format)
             for tables, notes in result.sections(**view):
                 print_tables(tables, notes, self.format)
-        warn(result.doubts)
+        warn(result.warnings)

@@ -13,7 +13,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
 
 if TYPE_CHECKING:
-    from msshift_bench.output import Account, Answer, Table
+    from msshift_bench.output import Answer, Summary, Table
 
 
 def _is_styled() -> bool:
@@ -28,7 +28,7 @@ def _print_styled(text: str, code: int) -> None:
 
 
 def print_tables(tables: Iterable[Table], notes: Iterable[str] = (), chosen: str = "text") -> None:
-    """Print tables, and below them notes: policies, versions and doubts, one line each.
+    """Print tables, and below them notes: policies, versions and warnings, one line each.
 
     As text, a table wider than the screen is not folded.
     """
@@ -64,7 +64,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(account: Account, chosen: str) -> None:
+def show(account: Summary, chosen: str) -> None:
     """Print an account; see `show_facts`."""
     show_facts(account.facts, chosen, account.tables, account.notes)
 

@@ -27,7 +27,7 @@ from msshift_bench.shifts import DATASET_NAME, SHIFTS, get_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset, TestSet
-    from msshift_bench.evaluation import LeftOut, Result
+    from msshift_bench.evaluation import LeakedQueries, Result
     from msshift_bench.runs import RunValidation
 
 
@@ -152,7 +152,7 @@ def score(
     printing.show(result)
 
 
-def _left_out(without_leaked: Path | None, known: Dataset | TestSet | str) -> LeftOut | None:
+def _left_out(without_leaked: Path | None, known: Dataset | TestSet | str) -> LeakedQueries | None:
     """Return the leaked test queries in the folder of `leakage find`; `None` without a folder."""
     if without_leaked is None:
         return None
@@ -221,9 +221,9 @@ def _check(
 
 def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
     """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
-    from msshift_bench.evaluation import misfits
+    from msshift_bench.evaluation import mismatches
 
-    errors = tuple(misfits(run, test_set, known.report))
+    errors = tuple(mismatches(run, test_set, known.report))
     counts = {**known.counts, **Counter(error.code for error in errors)}
     return replace(known, errors=errors, counts=counts, error_count=len(errors))
 
@@ -459,4 +459,4 @@ def report(
         print(f"  {tables} table{'s' * (tables > 1)} in {folder / 'tables'}: .tex, .csv")
         for title, why, remedy in written.left_out:
             note(f"left out: {title}: {why}; what would bring it: {remedy}")
-    warn(written.doubts)
+    warn(written.warnings)

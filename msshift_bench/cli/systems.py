@@ -110,7 +110,7 @@ def run(
 
     Example: `msshift run './models/{held_out}' --shift length --dry-run`
     """
-    from msshift_bench.baselines import Plan, make, open_system
+    from msshift_bench.baselines import Plan, make_runs, open_system
     from msshift_bench.data import open_dataset
 
     replaced, replicates = options.replacements(changes), options.whole_numbers("--seeds", seeds)
@@ -140,7 +140,7 @@ def run(
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = make(plan)
+        runs = make_runs(plan)
     if table_format == "json":
         print_json([str(path) for path in runs])
     else:

@@ -39,7 +39,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.exclusions import Exclusions
 from msshift_bench.libraries import compute as pc, parquet as pq, pyarrow as pa
-from msshift_bench.plumbing import cache_root, settle, sha256_of_parts, write_bytes
+from msshift_bench.plumbing import cache_root, clean_up, sha256_of_parts, write_bytes
 from msshift_bench.records import Row
 from msshift_bench.shifts import (
     DATASET_NAME,
@@ -290,11 +290,11 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
         folder = Path(home).expanduser()
     elif str(path) == DATASET_NAME:
-        settle(folder)
-        settle(installed_folder())
+        clean_up(folder)
+        clean_up(installed_folder())
         if installed_folder().exists() and not folder.exists():
             folder = installed_folder()
-    settle(folder)
+    clean_up(folder)
     return folder
 
 

@@ -45,7 +45,7 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.plumbing import counted, quieten, remove_folder, replace_folder
+from msshift_bench.plumbing import counted, remove_folder, replace_folder, silence_libraries
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 _logger = logging.getLogger(__name__)
@@ -464,7 +464,7 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
     """Prepare configs in the cache of datasets, and return their folder."""
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()
-    with quieten(datasets):
+    with silence_libraries(datasets):
         for config in counted(configs, "preparing", len(configs), every=1):
             builder = datasets.load_dataset_builder(str(folder), config)
             builder.download_and_prepare()

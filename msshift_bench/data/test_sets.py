@@ -42,7 +42,7 @@ class TestSet:
         groups: group -> the ids of its queries; without groups, one with the name of the test set.
         data: the data of the test set.
         relevant_only: whether passages judged not relevant are left out, as in a built data set.
-        elsewhere: ids of queries that runs may contain, and that do not count.
+        ignored_ids: ids of queries that runs may contain, and that do not count.
         rows: the queries with their known texts, sorted by query_id; for a shift, group by group.
         folder: its folder, or its file of variants.
         unjudged: number of further queries or variants, which do not count.
@@ -62,7 +62,7 @@ class TestSet:
     groups: Mapping[str, Sequence[str]]
     data: DataInfo = field(default_factory=DataInfo)
     relevant_only: bool = False
-    elsewhere: frozenset[str] = frozenset()
+    ignored_ids: frozenset[str] = frozenset()
     rows: tuple[Row, ...] = ()
     folder: Path = Path()
     unjudged: int = 0
@@ -148,7 +148,7 @@ class TestSet:
                 group: tuple(query_id for query_id in ids if query_id not in emptied)
                 for group, ids in self.groups.items()
             },
-            elsewhere=self.elsewhere | emptied,
+            ignored_ids=self.ignored_ids | emptied,
             exclusions=exclusions,
             excluded=excluded,
             emptied=frozenset(emptied),

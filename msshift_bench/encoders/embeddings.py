@@ -204,7 +204,7 @@ def _write_vectors(
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _VectorBlock:
     """Some texts, shortest first, and what decides their vectors.
 
     Attributes:
@@ -226,7 +226,7 @@ class _Block:
     address: str = field(compare=False)
 
 
-def _encode(block: _Block) -> Vectors:
+def _encode(block: _VectorBlock) -> Vectors:
     """Return the vectors of a block's texts, of shape (texts, dimensions)."""
     encoder = block.encoder
     if encoder is None:
@@ -279,10 +279,10 @@ def _embed(
     parts = [order[part] for part in slices(len(order), _BLOCK)]
     address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
 
-    def blocks() -> Iterator[_Block]:
+    def blocks() -> Iterator[_VectorBlock]:
         for part in parts:
             spans = zip(starts[part], lengths[part], strict=True)
-            yield _Block(
+            yield _VectorBlock(
                 spec=replace(spec, name=""),
                 sha256=source.sha256,
                 libraries=tuple(sorted(source.libraries.items())),

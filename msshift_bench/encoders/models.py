@@ -41,7 +41,7 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.libraries import sentence_transformers, torch, transformers
-from msshift_bench.plumbing import quieten, sha256_of_parts
+from msshift_bench.plumbing import sha256_of_parts, silence_libraries
 
 TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
@@ -273,7 +273,7 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
         DataError: if the files do not hold all weights.
     """
     settings, own = spec.settings, spec.pooling == OWN
-    with quieten(transformers), _in_one_sentence(spec.name):
+    with silence_libraries(transformers), _in_one_sentence(spec.name):
         if own:
             _check_kind(spec, source)
             model = load_model(_DENSE, str(source.folder), settings, device="cpu")

@@ -1,13 +1,13 @@
 """From runs to figures: measures, scores, results, and comparisons of systems.
 
-`Opened` is the input of every evaluation, and `score_opened` the one way from it to `Scores`.
+`OpenedRuns` is the input of every evaluation, and `score_opened` the one way from it to `Scores`.
 `score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
 `evaluate_extra_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
 returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`, `shifts`,
 `records`, `arrays`, `errors` and `_version`.
 """
 
-from msshift_bench.evaluation.checks import ALLOWANCES, apply_checks, misfits
+from msshift_bench.evaluation.checks import ALLOWANCES, apply_checks, mismatches
 from msshift_bench.evaluation.claims import ALL_QUERIES, WHOLE, estimates_of, lead_claims
 from msshift_bench.evaluation.evaluating import (
     by_shift,
@@ -21,14 +21,14 @@ from msshift_bench.evaluation.extra_tests import evaluate_extra_tests
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import (
     data_notes,
+    interval_sources,
     policy_notes,
     seen_notes,
     tie_notes,
-    what_counts,
 )
 from msshift_bench.evaluation.opening import (
-    Opened,
     OpenedRun,
+    OpenedRuns,
     OpenedRunSet,
     RunSetsSource,
     open_extra_tests,
@@ -42,7 +42,7 @@ from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, t
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of
 from msshift_bench.evaluation.scoring import Scored, score_opened, score_runs
 from msshift_bench.evaluation.settings import (
-    LeftOut,
+    LeakedQueries,
     MeasureNames,
     Settings,
     SettingsSource,
@@ -76,13 +76,13 @@ __all__ = [
     "ALL_QUERIES",
     "EVERYTHING",
     "GroupState",
-    "LeftOut",
+    "LeakedQueries",
     "Measure",
     "MeasureNames",
     "NONE",
     "Note",
     "OWN_SPLIT",
-    "Opened",
+    "OpenedRuns",
     "OpenedRun",
     "OpenedRunSet",
     "Result",
@@ -116,7 +116,7 @@ __all__ = [
     "loss_table",
     "losses_of",
     "matrix_table",
-    "misfits",
+    "mismatches",
     "open_extra_tests",
     "open_run_sets",
     "open_runs",
@@ -134,5 +134,5 @@ __all__ = [
     "tabulated",
     "test_set_of_shift",
     "tie_notes",
-    "what_counts",
+    "interval_sources",
 ]

@@ -1,7 +1,7 @@
 """Checks that runs and data belong together: one table, in one order, for every command.
 
 A number from runs and data that do not fit together is worse than an error. A check is a function
-that takes an `Opened`, or scores, and yields findings and warnings. `apply_checks` raises the
+that takes an `OpenedRuns`, or scores, and yields findings and warnings. `apply_checks` raises the
 errors, unless the caller allows them by name (`ALLOWANCES`). It returns the warnings and the
 allowed errors as sentences.
 """
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from msshift_bench.data import TestSet
 from msshift_bench.errors import Finding, RunError, check_name, first_few
-from msshift_bench.evaluation.opening import Opened, OpenedRun, OpenedRunSet
-from msshift_bench.evaluation.scores import FEWEST_ANSWERED, Scores, identical_runs, looks_like
+from msshift_bench.evaluation.opening import OpenedRun, OpenedRuns, OpenedRunSet
+from msshift_bench.evaluation.scores import FEWEST_ANSWERED, Scores, identical_runs, known_test_set
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs import FOR_ALL, RunReport, Sidecar, low_recall, seed_folder
 from msshift_bench.shifts import Shift, grouped, several
@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
     Attributes:
         summary: the first line of its error.
-        find: takes an `Opened` or scores, and yields findings; a string is a warning.
+        find: takes an `OpenedRuns` or scores, and yields findings; a string is a warning.
         allowance: the name in `ALLOWANCES` that allows its errors; "" if none does.
         warns: whether allowed errors become warnings here; otherwise a later check warns.
     """
@@ -85,7 +85,7 @@ def apply_checks(
 
     Args:
         stage: a key of `CHECKS`.
-        subject: the `Opened` or the scores to check.
+        subject: the `OpenedRuns` or the scores to check.
         settings: measures and policies.
         allow: some of `ALLOWANCES`.
 
@@ -109,7 +109,7 @@ def apply_checks(
 # ---- before runs are read -----------------------------------------------------------------------
 
 
-def _absent_passages(opened: Opened, _: Settings) -> Iterator[str]:
+def _absent_passages(opened: OpenedRuns, _: Settings) -> Iterator[str]:
     """Warn of a data set whose collection lacks passages that queries need."""
     dataset = opened.dataset
     if dataset is not None and dataset.info.content_digest == opened.data.content_digest:
@@ -125,23 +125,23 @@ def _absent_warning(name: str, count: int) -> str:
     )
 
 
-def _sidecars_of(opened: Opened) -> list[Sidecar]:
+def _sidecars_of(opened: OpenedRuns) -> list[Sidecar]:
     runs = (run for part in opened.parts for run in part.runs.values())
     return [sidecar for run in runs for sidecar in run.sidecars]
 
 
-def _shift_run_sets(opened: Opened) -> list[tuple[OpenedRunSet, Shift]]:
+def _shift_run_sets(opened: OpenedRuns) -> list[tuple[OpenedRunSet, Shift]]:
     """Return the run sets with their shifts, without single runs."""
     return [(part, part.shift) for part in opened.parts if part.shift is not None]
 
 
-def unreadable_sidecars(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
+def unreadable_sidecars(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
     """Find sidecars that are not JSON objects or were changed, where data or queries are known."""
     if opened.data.content_digest or any(part.test for part in opened.run_sets):
         yield from (part.unsound() for part in _sidecars_of(opened) if not part.is_sound)
 
 
-def other_data(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
+def runs_of_other_data(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
     """Find runs whose sidecars name another data set than the opened one."""
     at_hand = opened.data.content_digest
     for sidecar in _sidecars_of(opened) if at_hand else ():
@@ -156,7 +156,7 @@ def other_data(opened: Opened, _: Settings | None = None) -> Iterator[Finding]:
             )
 
 
-def _other_queries(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _other_queries(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs whose sidecars name other queries than the extra test set's."""
     for part in opened.run_sets:
         at_hand = str(part.test_set.facts["queries_sha256"]) if part.test else ""
@@ -171,7 +171,7 @@ def _other_queries(opened: Opened, _: Settings) -> Iterator[Finding]:
                 )
 
 
-def _other_places(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _other_places(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs whose sidecars name another shift or held-out group than their place.
 
     If two runs are exchanged, each with its sidecar, a group's loss becomes a gain.
@@ -196,7 +196,7 @@ def _model_name(shift: object, held_out: object) -> str:
     return f"{shift}" if held_out is None else f"{shift} without {held_out}"
 
 
-def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _other_passages(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs of one figure or comparison that searched different passages.
 
     A data set's digest does not cover the passages. If the collection grows between two runs, the
@@ -221,7 +221,7 @@ def _other_passages(opened: Opened, _: Settings) -> Iterator[Finding]:
                 )
 
 
-def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _missing_runs(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     for part, shift in _shift_run_sets(opened):
         lacking = {seed for seed, _ in part.missing}
         complete = [f"seed-{seed}" for seed in part.seeds if seed not in lacking]
@@ -238,7 +238,7 @@ def _missing_runs(opened: Opened, _: Settings) -> Iterator[Finding]:
             )
 
 
-def _trained_on_test(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _trained_on_test(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     for run, counted in opened.trained.values():
         if counted is not None and counted.trained:
             yield Finding(
@@ -250,7 +250,7 @@ def _trained_on_test(opened: Opened, _: Settings) -> Iterator[Finding]:
             )
 
 
-def _other_seeds(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _other_seeds(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs on variants whose seeds differ from the seeds of the runs on unchanged queries."""
     for part in opened.run_sets:
         if part.plain is not None and part.plain.seeds != part.seeds:
@@ -266,7 +266,7 @@ def _other_seeds(opened: Opened, _: Settings) -> Iterator[Finding]:
             )
 
 
-def _other_models(opened: Opened, _: Settings) -> Iterator[Finding]:
+def _other_models(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs on variants and on unchanged queries that are of different models."""
     pairs = [
         (part.plain.runs[model].sidecar, run.sidecar)
@@ -285,7 +285,7 @@ def _other_models(opened: Opened, _: Settings) -> Iterator[Finding]:
             )
 
 
-def _unusual_grades(opened: Opened, settings: Settings) -> Iterator[str]:
+def _unusual_grades(opened: OpenedRuns, settings: Settings) -> Iterator[str]:
     """Warn of measures that count every grade as relevant, where judgements are graded or all 0."""
     counting = [part.name for part in settings.measures if _BINARY_MEASURES.fullmatch(part.name)]
     stricter = " and ".join(_BINARY_MEASURES.sub(r"\1(rel=2)\2", part) for part in counting)
@@ -303,7 +303,7 @@ def _unusual_grades(opened: Opened, settings: Settings) -> Iterator[str]:
             )
 
 
-def _exclusions(opened: Opened, settings: Settings) -> Iterator[Finding | str]:
+def _exclusions(opened: OpenedRuns, settings: Settings) -> Iterator[Finding | str]:
     """Find exclusions that match no test query, and warn of queries that no longer count."""
     asked = settings.exclude
     recorded = any(part.test_set.exclusions for part in opened.parts)
@@ -388,10 +388,10 @@ def _describe_model(model: tuple[str, int | None], shift: Shift | None) -> str:
 
 def _run_warnings(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
     """Warn of runs with missing files or queries, unusual scores, and sidecars of other files."""
-    return chain.from_iterable(map(remarks_about, parts))
+    return chain.from_iterable(map(run_warnings, parts))
 
 
-def remarks_about(scores: Scores) -> Iterator[str]:
+def run_warnings(scores: Scores) -> Iterator[str]:
     """Yield warnings about a system's runs: missing files and queries, sidecars of other files."""
     name, runs = scores.place, list(scores.runs.values())
     lacked = {
@@ -402,7 +402,7 @@ def remarks_about(scores: Scores) -> Iterator[str]:
         counts = ", ".join(
             f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()
         )
-        known = looks_like([query_id.encode() for query_id in scores.query_ids])
+        known = known_test_set([query_id.encode() for query_id in scores.query_ids])
         holder = "a run" if len(runs) > 1 else "the run"
         yield (
             f"{name}: test queries missing from {holder}: {counts}"
@@ -459,7 +459,7 @@ def _equal_systems(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
 
 _MODEL_CHECKS = (
     Check("sidecars cannot be read:", unreadable_sidecars),
-    Check("runs and data do not belong together:", other_data, "other-data", warns=True),
+    Check("runs and data do not belong together:", runs_of_other_data, "other-data", warns=True),
     Check("runs are in the wrong place:", _other_places),
     Check("run sets are incomplete:", _missing_runs, "partial"),
 )
@@ -483,7 +483,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     ),
     "systems": (Check("", _run_warnings), Check("", _equal_systems), Check("", _own_ids_first)),
 }
-"""Stage -> its checks: runs of kept models, `Opened`, one system's `Scores`, all systems'
+"""Stage -> its checks: runs of kept models, `OpenedRuns`, one system's `Scores`, all systems'
 scores."""
 
 
@@ -499,7 +499,7 @@ def differ_in_start(first: Scores, second: Scores) -> bool:
     return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
 
-def misfits(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]:
+def mismatches(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]:
     """Yield the reasons why a well-formed run cannot be scored on a test set.
 
     Args:
@@ -508,8 +508,8 @@ def misfits(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]
         report: the run's report.
     """
     part = OpenedRunSet(run, test_set, {(FOR_ALL, None): OpenedRun.of(run)})
-    opened, query_ids = Opened([part], test_set.data), list(test_set.judged)
-    yield from (*unreadable_sidecars(opened), *other_data(opened))
+    opened, query_ids = OpenedRuns([part], test_set.data), list(test_set.judged)
+    yield from (*unreadable_sidecars(opened), *runs_of_other_data(opened))
     if query_ids and report.queries == report.extra_queries:
         yield Finding(
             "no-query-answered",

@@ -21,7 +21,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import DataError, first_few
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import ScoredRun, Scores
-from msshift_bench.evaluation.settings import LeftOut
+from msshift_bench.evaluation.settings import LeakedQueries
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.stats import (
     FIGURES,
@@ -52,7 +52,7 @@ Estimates = Mapping[str, Estimate | None]
 """Figure -> its estimate."""
 
 
-def whole_of(averaged: str) -> str:
+def group_of_average(averaged: str) -> str:
     """Return the group of an average over groups; `averaged` is a key of `stats.AVERAGES`."""
     return ALL_QUERIES if averaged == "pooled" else MEAN
 
@@ -65,7 +65,7 @@ def estimates_of(
     is_kept: NDArray[np.bool_] | None = None,
     reference: Scores | None = None,
 ) -> dict[str, Estimates]:
-    """Return group -> the system's estimates, also for the average (see `whole_of`).
+    """Return group -> the system's estimates, also for the average (see `group_of_average`).
 
     Args:
         scores: the system's scores.
@@ -107,7 +107,7 @@ def estimates_of(
             for name in next(iter(groups.values()))
             if not FIGURES[name].is_contrast
         }
-    return {**groups, whole_of(averaged): whole}
+    return {**groups, group_of_average(averaged): whole}
 
 
 def _sides(
@@ -539,7 +539,7 @@ def _names_of_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
 
 
 def left_out_claims(
-    scores: Scores, measure: Measure, missing: str, averaged: str, without: LeftOut
+    scores: Scores, measure: Measure, missing: str, averaged: str, without: LeakedQueries
 ) -> Iterator[Claim]:
     """Yield figures without some queries, and the difference with its interval.
 

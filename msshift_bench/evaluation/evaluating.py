@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msshift_bench.data import DataInfo, Dataset
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.evaluation.checks import differ_in_start, remarks_about
+from msshift_bench.evaluation.checks import differ_in_start, run_warnings
 from msshift_bench.evaluation.claims import (
     SIDES,
     WHOLE,
@@ -47,7 +47,7 @@ from msshift_bench.evaluation.scores import (
 from msshift_bench.evaluation.scoring import score_opened
 from msshift_bench.evaluation.settings import (
     LEAKED_SLICES,
-    LeftOut,
+    LeakedQueries,
     Settings,
     SettingsSource,
     check_left_out,
@@ -80,13 +80,13 @@ def evaluate_run_sets(
     settings: SettingsSource = None,
     *,
     labels: Mapping[str, str] | None = None,
-    without: LeftOut | None = None,
+    without: LeakedQueries | None = None,
     allow: str | Collection[str] = (),
 ) -> Result:
     """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
 
     Args:
-        runs: one or several folders with the run sets of one or several systems; or an `Opened`.
+        runs: one or several folders with the run sets of one or several systems; or `OpenedRuns`.
         data: the built data set, see `open_dataset`.
         shifts: the shifts to evaluate; by default all in the folders.
         settings: measures, policies and statistics.
@@ -121,7 +121,9 @@ def evaluate_run_sets(
     scores, _, warnings = score_opened(opened, settings, allow)
     if labels is not None:
         warnings += _label_warnings(scores, labels, settings)
-    return losses_of(scores, opened.data, settings, labels=labels, without=without, doubts=warnings)
+    return losses_of(
+        scores, opened.data, settings, labels=labels, without=without, warnings=warnings
+    )
 
 
 def losses_of(
@@ -130,8 +132,8 @@ def losses_of(
     settings: Settings,
     *,
     labels: Mapping[str, str] | None = None,
-    without: LeftOut | None = None,
-    doubts: Sequence[str] = (),
+    without: LeakedQueries | None = None,
+    warnings: Sequence[str] = (),
 ) -> Result:
     """Return Avg In, Out and Rel Loss of systems, from their scores.
 
@@ -141,7 +143,7 @@ def losses_of(
         settings: measures, policies and statistics.
         labels: query_id -> label; the figures are also computed for each label.
         without: test queries; the figures are also computed without them.
-        doubts: warnings about the runs.
+        warnings: warnings about the runs.
 
     Raises:
         DataError: if no query of a group is left to count.
@@ -164,7 +166,7 @@ def losses_of(
         notes += notes_of(tie_notes(means, settings), about={"shift": name})
     if without is not None:
         notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
-    notes += notes_of((), doubts)
+    notes += notes_of((), warnings)
     layout = partial(
         _loss_sections,
         settings=settings,
@@ -345,7 +347,7 @@ def compare_run_sets(
             f"{', '.join(sorted(lost))} has no scores on {', '.join(at_hand)}; give runs of a "
             "shift with stored scores"
         )
-    warnings += itertools.chain.from_iterable(map(remarks_about, others))
+    warnings += itertools.chain.from_iterable(map(run_warnings, others))
     if others:  # in the order of `find_run_sets`, which gives the sign of differences
         scores += others
         scores.sort(key=lambda part: ([*at_hand].index(part.shift_name), part.trained_per_group))
@@ -356,7 +358,7 @@ def compare_run_sets(
         if differ_in_start(first, second)
     }
     return differences_of(
-        scores, opened.data, settings, reference=opened.reference, doubts=warnings, starts=starts
+        scores, opened.data, settings, reference=opened.reference, warnings=warnings, starts=starts
     )
 
 
@@ -366,7 +368,7 @@ def differences_of(
     settings: Settings,
     *,
     reference: str | None = None,
-    doubts: Sequence[str] = (),
+    warnings: Sequence[str] = (),
     starts: Collection[tuple[str, str]] = (),
 ) -> Result:
     """Compare systems by their scores, on every shift that at least two of them have.
@@ -376,7 +378,7 @@ def differences_of(
         data: the data of the test sets.
         settings: measures, policies and statistics.
         reference: the system to compare the others with; by default every pair is compared.
-        doubts: warnings about the runs.
+        warnings: warnings about the runs.
         starts: pairs that differ in pre-training only; their differences are not tested.
 
     Raises:
@@ -434,7 +436,7 @@ def differences_of(
             f"{', '.join(pairs)}: the same baseline from two starts, one pre-training each: no p, "
             "as other pre-trainings would differ, too"
         )
-    notes = notes_of(lines, [*doubts, *not_compared])
+    notes = notes_of(lines, [*warnings, *not_compared])
     layout = partial(_compared_sections, settings=settings, reference=reference)
     return answered("differences", figures, data, settings, notes, layout, scores)
 

@@ -26,7 +26,7 @@ from msshift_bench.evaluation.claims import (
 )
 from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
 from msshift_bench.evaluation.opening import (
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     open_extra_tests,
     trained_on_everything,
@@ -41,7 +41,7 @@ from msshift_bench.stats import MEAN, Claim, Figure, infer
 
 
 def evaluate_extra_tests(
-    runs: str | Path | Iterable[str | Path] | Opened,
+    runs: str | Path | Iterable[str | Path] | OpenedRuns,
     extra_test: Mapping[str, str | Path],
     data: Dataset | str | Path = DATASET_NAME,
     shifts: ShiftNames = (),
@@ -53,8 +53,8 @@ def evaluate_extra_tests(
 
     Args:
         runs: folders of run sets; the runs for a test set are in ``<system>/extra/<name>``, as
-            `make` writes them; or an `Opened`. Systems without such runs are left out, with a
-            warning. In runs, a variant has the id ``<query_id>#<method>``.
+            `make_runs` writes them; or `OpenedRuns`. Systems without such runs are left out, with
+            a warning. In runs, a variant has the id ``<query_id>#<method>``.
         extra_test: name -> a folder of ``queries.tsv`` and ``qrels.tsv``, whose judgements may be
             graded, with or without ``variants.tsv``; a folder or an ir_datasets id with passages of
             its own; or a file of variants of the shifts' test queries (query_id, text, method). All
@@ -133,7 +133,7 @@ def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings)
             yield from drop_claims(scores, measure, queries, everything)
 
 
-def _describe_variants(part: OpenedRunSet, opened: Opened) -> str:
+def _describe_variants(part: OpenedRunSet, opened: OpenedRuns) -> str:
     """Return the number of variants and, if texts are known, of variants equal to their query."""
     variants, queries = part.test_set.variants, part.plain.test_set.rows if part.plain else ()
     texts = {row.query_id: row.text for row in (*queries, *part.test_set.rows)}

@@ -309,7 +309,7 @@ VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_meas
 """The valid names of measures, for messages."""
 
 
-def name_here(name: str) -> str:
+def measure_hint(name: str) -> str:
     """Return a hint for a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
     match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
     family = _NAMES_IN_OTHER_TOOLS.get(match[1]) if match else None

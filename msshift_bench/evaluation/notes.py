@@ -8,14 +8,14 @@ from operator import itemgetter
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation.claims import COMPARED, WHOLE, whole_of
+from msshift_bench.evaluation.claims import COMPARED, WHOLE, group_of_average
 from msshift_bench.evaluation.opening import TrainedOn
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.evaluation.settings import LEAKED_SLICES, MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, figure_text, show_share
 from msshift_bench.evaluation.trained import SEEN
-from msshift_bench.output import Wording, answers_of, say_level
+from msshift_bench.output import SentenceFormat, answers_of, level_text
 from msshift_bench.runs import FOR_ALL, TIE_POLICIES
 from msshift_bench.shifts import get_shift, grouped
 from msshift_bench.stats import (
@@ -73,7 +73,7 @@ def answered(
     of = "" if len(settings.measures) == 1 else f" of {measure.mean_name}"
     answers = answers_of(
         figures.where(measure=measure.name),
-        Wording(figure_text, measure.mean_name, of, data.groups),
+        SentenceFormat(figure_text, measure.mean_name, of, data.groups),
     )
     return Result(kind, figures, settings.to_json(), data, notes, layout, scores, answers=answers)
 
@@ -118,7 +118,7 @@ def policy_notes(settings: Settings) -> list[str]:
     ]
 
 
-def what_counts(figures: Figures) -> str:
+def interval_sources(figures: Figures) -> str:
     """Return whether the intervals of figures count queries, or queries and seeds."""
     counts = [counted for counted in figures.names("counts") if counted]
     if len(counts) > 1:
@@ -234,7 +234,7 @@ def loss_notes(
     yield from (Note(line, "data", about) for line in lines)
     certain = list(certainty_notes(claims, settings))
     if certain:
-        yield Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about)
+        yield Note(f"{group_of_average(averaged)}: {AVERAGES[averaged]}", about=about)
         losses = [claim.figure for claim in claims if claim.figure.figure == "rel_loss"]
         if any((loss.seeds or 1) > 1 for loss in losses):
             yield Note(f"intervals and p: {QUERIES_AND_SEEDS}, as random effects", about=about)
@@ -340,7 +340,7 @@ def comparison_notes(
         f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
         "independent of each other"
     )
-    yield from dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages)
+    yield from dict.fromkeys(f"{group_of_average(name)}: {AVERAGES[name]}" for name in averages)
     if figures.where(figure="rank"):
         yield ("rank: 1 + the number of systems known to lose less; range: the possible ranks")
     seeds = {figure.system: figure.seeds for figure in figures.where(figure=COMPARED, against="")}
@@ -387,9 +387,8 @@ def run_notes(
     yield from tie_notes(figures, settings)
     if any(measure.name.startswith("Accuracy") for measure in settings.measures):
         yield "Accuracy: as ir_measures defines it; Accuracy@k of BEIR and DPR is Success@k"
-    yield (
-        f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
-    )
+    level = level_text(settings.confidence)
+    yield f"{level} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     differences = [figure for figure in figures if figure.against]
     if differences and settings.missing == "skip":
         counted = max(figure.queries or 0 for figure in differences)
@@ -430,7 +429,7 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
         "without: the group that the model was trained without; mean: over these models; all: "
         "one model for all groups",
         *([drop] if figures.where(figure="drop") else []),
-        f"{say_level(settings.confidence)} intervals: {what_counts(figures)}",
+        f"{level_text(settings.confidence)} intervals: {interval_sources(figures)}",
         *policy_notes(settings),
     ]
 
@@ -439,7 +438,7 @@ def trained_notes(trained: TrainedOn) -> list[str]:
     """Return notes on test queries in training sets, and on models with unknown training sets.
 
     Args:
-        trained: the counts, see `Opened.trained`.
+        trained: the counts, see `OpenedRuns.trained`.
     """
     lines = []
     for test, shift in dict.fromkeys(key[:2] for key in trained):
@@ -484,7 +483,7 @@ def change_notes(
             "In, Out: the loss of the models trained with the group, and of the model trained "
             "without it; a difference above 0 means that shift and change compound"
         )
-    counted = f"{say_level(settings.confidence)} intervals: {what_counts(figures)}"
+    counted = f"{level_text(settings.confidence)} intervals: {interval_sources(figures)}"
     return [*lines, f"{counted}, not the choice of variants", *policy_notes(settings)]
 
 
@@ -512,5 +511,5 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
     return [
         f"test queries that leaked, by {source}: {shown}",
         "difference: all test queries minus those that did not leak; intervals and p count "
-        + what_counts(figures),
+        + interval_sources(figures),
     ]

@@ -168,7 +168,7 @@ TrainedOn = Mapping[tuple[str, str, str, str], tuple[Path, TrainedQueries | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Opened:
+class OpenedRuns:
     """The input of one evaluation, the same for files, tables and models in memory.
 
     Attributes:
@@ -194,7 +194,7 @@ class Opened:
         plain = (part.plain for part in self.run_sets if part.plain is not None)
         return list({id(part): part for part in (*self.run_sets, *plain)}.values())
 
-    def comparing(self) -> Opened:
+    def comparing(self) -> OpenedRuns:
         """Return the same input, with `compared` holding all runs on each test set."""
         runs = ((part.test_set.name, run) for part in self.run_sets for run in part.runs.values())
         return replace(self, compared=list(grouped(runs).items()))
@@ -211,7 +211,7 @@ class Opened:
             for (group, _), run in part.runs.items()
             for sidecar in run.sidecars
         )
-        shifts = known_to(self.dataset)
+        shifts = all_shifts(self.dataset)
         for part, group, sidecar in models:
             shift = part.shift_name or sidecar.shift
             if shift not in shifts:
@@ -278,7 +278,7 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
 
 def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
     at_hand = find_dataset(data)
-    shift, group = parse_config(config, known_to(at_hand))
+    shift, group = parse_config(config, all_shifts(at_hand))
     if group is None:
         raise UsageError(
             f"{config} is a complete shift; name one test set: {', '.join(shift.configs)}"
@@ -292,7 +292,7 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
         judged=judged,
         groups={config: ids},
         rows=tuple(row for row in whole.rows if row.query_id in judged),
-        elsewhere=whole.elsewhere.union(whole.judged).difference(ids),
+        ignored_ids=whole.ignored_ids.union(whole.judged).difference(ids),
     )
 
 
@@ -311,7 +311,7 @@ def find_dataset(data: Dataset | str | Path) -> Dataset | None:
         return None
 
 
-def known_to(dataset: Dataset | None) -> Mapping[str, Shift]:
+def all_shifts(dataset: Dataset | None) -> Mapping[str, Shift]:
     """Return the shifts of a data set and of the table; without a data set, of the table."""
     return SHIFTS if dataset is None else dataset.shifts
 
@@ -335,7 +335,7 @@ def open_runs(
     test_set: TestSet,
     data: Dataset | str | Path = DATASET_NAME,
     run_format: str = "auto",
-) -> Opened:
+) -> OpenedRuns:
     """Open single runs on one test set.
 
     Args:
@@ -356,7 +356,7 @@ def open_runs(
     ]
     named = any(sidecar.shift for run in opened for sidecar in run.sidecars)
     dataset = find_dataset(data) if named or test_set.data.content_digest else None
-    return Opened(run_sets, test_set.data, dataset)
+    return OpenedRuns(run_sets, test_set.data, dataset)
 
 
 def open_run_sets(
@@ -367,11 +367,11 @@ def open_run_sets(
     *,
     reference: str | Path | None = None,
     on_found: OnFound | None = None,
-) -> Opened:
+) -> OpenedRuns:
     """Find run sets in folders, and open them with their test sets.
 
     Args:
-        runs: one or several folders with the run sets of one or several systems; an `Opened` is
+        runs: one or several folders with the run sets of one or several systems; an `OpenedRuns` is
             returned unchanged.
         data: the built data set.
         shifts: the shifts to open; by default all in the folders.
@@ -383,7 +383,7 @@ def open_run_sets(
     Raises:
         MsShiftError: as `evaluate_run_sets`, `find_run_sets`.
     """
-    if isinstance(runs, Opened):
+    if isinstance(runs, OpenedRuns):
         return runs
     folders = several(runs)
     for run in folders:
@@ -393,7 +393,7 @@ def open_run_sets(
                 f"{run} --test length-short', or --qrels FILE, and --reference RUN compares it"
             )
     at_hand = find_dataset(data)
-    known = known_to(at_hand)
+    known = all_shifts(at_hand)
     wanted, listing = shift_names(shifts, known=known), Listing(known)
     found = find_run_sets(folders, listing=listing)
     name = None if reference is None else str(reference)
@@ -418,29 +418,29 @@ def open_run_sets(
     shifts_at_hand = {part.shift.name: part.shift for part in selected}
     tests = {name: test_set_of_shift(shift, dataset) for name, shift in shifts_at_hand.items()}
     run_sets = [OpenedRunSet.of(part, tests[part.shift.name], run_format) for part in selected]
-    return Opened(run_sets, dataset.info, dataset, reference=name)
+    return OpenedRuns(run_sets, dataset.info, dataset, reference=name)
 
 
 OnFound = Callable[[Sequence[Path]], object]
 """Callback that takes the list of run files."""
 
-RunSetsSource = str | Path | Sequence[str | Path] | Opened
-"""Folders of run sets, or an `Opened`."""
+RunSetsSource = str | Path | Sequence[str | Path] | OpenedRuns
+"""Folders of run sets, or an `OpenedRuns`."""
 
 
 def open_extra_tests(
-    runs: str | Path | Iterable[str | Path] | Opened,
+    runs: str | Path | Iterable[str | Path] | OpenedRuns,
     extra_test: Mapping[str, str | Path],
     data: Dataset | str | Path = DATASET_NAME,
     shifts: ShiftNames = (),
     run_format: str = "auto",
     *,
     on_found: OnFound | None = None,
-) -> Opened:
+) -> OpenedRuns:
     """Open the runs of systems for extra test sets, or for variants of queries.
 
     Args:
-        runs: folders of run sets; an `Opened` is returned unchanged.
+        runs: folders of run sets; an `OpenedRuns` is returned unchanged.
         extra_test: name -> the test set; see `evaluate_extra_tests`.
         data: the data set with the queries of variants, and with the training queries of models.
         shifts: the shifts whose models are opened; by default all.
@@ -450,7 +450,7 @@ def open_extra_tests(
     Raises:
         MsShiftError: as `evaluate_extra_tests`.
     """
-    if isinstance(runs, Opened):
+    if isinstance(runs, OpenedRuns):
         return runs
     test_sets = read_extra_tests(extra_test)
     varied = [test_set.name for test_set in test_sets if test_set.variants]
@@ -461,7 +461,7 @@ def open_extra_tests(
             "evaluated differently, so give them in two calls"
         )
     dataset = find_dataset(data)
-    known = known_to(dataset)
+    known = all_shifts(dataset)
     wanted, listing = shift_names(shifts, known=known), Listing(known)
     found = find_run_sets(runs, listing=listing)
     if dataset is not None:
@@ -500,7 +500,7 @@ def open_extra_tests(
     if any(test_set.needs_shift for test_set in test_sets):
         dataset = open_dataset(data)
         varied_sets = list(_with_plain(run_sets, found, dataset, run_format))
-        return Opened(varied_sets, dataset.info, dataset, warnings=warnings)
+        return OpenedRuns(varied_sets, dataset.info, dataset, warnings=warnings)
     together = [
         (
             f"{whole.system} and {part.system} on {part.test}",
@@ -509,7 +509,7 @@ def open_extra_tests(
         for part in run_sets
         if part.trained_per_group and (whole := trained_on_everything(part, run_sets)) is not None
     ]
-    return Opened(run_sets, dataset=dataset, compared=together, warnings=warnings)
+    return OpenedRuns(run_sets, dataset=dataset, compared=together, warnings=warnings)
 
 
 def _with_plain(

@@ -59,11 +59,11 @@ class Note(NamedTuple):
 
 
 def notes_of(
-    lines: Iterable[str], doubts: Iterable[str] = (), about: Mapping[str, str] | None = None
+    lines: Iterable[str], warnings: Iterable[str] = (), about: Mapping[str, str] | None = None
 ) -> list[Note]:
     """Return notes for lines about figures, then for warnings, without duplicates."""
     return [Note(line, about=about or {}) for line in lines] + [
-        Note(doubt, "doubt") for doubt in dict.fromkeys(doubts)
+        Note(warning, "doubt") for warning in dict.fromkeys(warnings)
     ]
 
 
@@ -154,7 +154,7 @@ class Result:
         return f"<Result: {self.kind}, {self.figures!r}>"
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """The warnings about the figures."""
         return [note.text for note in self.notes if note.kind == "doubt"]
 

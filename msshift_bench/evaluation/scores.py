@@ -58,7 +58,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Name -> the smallest digests of the ids of its 6,980, 43 and 54 judged queries."""
 
 
-def looks_like(query_ids: Collection[bytes]) -> str:
+def known_test_set(query_ids: Collection[bytes]) -> str:
     """Return the name of a known test set if nearly all its ids are given; ``""`` for none.
 
     Args:
@@ -241,8 +241,8 @@ def _no_query_error(run: JudgedRun) -> RunError:
     strangers = [query_id.decode() for query_id in run.unknown_queries]
     known = (
         "the test queries of the shift's other groups"
-        if strangers and run.judgements.elsewhere.issuperset(strangers)
-        else looks_like(run.unknown_queries)
+        if strangers and run.judgements.ignored_ids.issuperset(strangers)
+        else known_test_set(run.unknown_queries)
     )
     bare = set(map(_without_zeros, query_ids))
     finding = Finding(
@@ -288,7 +288,7 @@ def judgements_of(test_set: TestSet) -> Judgements:
     return Judgements(
         test_set.judged,
         relevant_only=test_set.relevant_only,
-        elsewhere=test_set.elsewhere,
+        ignored_ids=test_set.ignored_ids,
         excluded=test_set.excluded,
     )
 

@@ -26,8 +26,8 @@ from msshift_bench.evaluation.notes import (
     trained_notes,
 )
 from msshift_bench.evaluation.opening import (
-    Opened,
     OpenedRun,
+    OpenedRuns,
     OpenedRunSet,
     TestSetSource,
     open_runs,
@@ -45,7 +45,12 @@ from msshift_bench.evaluation.scores import (
     positions_of,
     score_run,
 )
-from msshift_bench.evaluation.settings import LeftOut, Settings, SettingsSource, check_left_out
+from msshift_bench.evaluation.settings import (
+    LeakedQueries,
+    Settings,
+    SettingsSource,
+    check_left_out,
+)
 from msshift_bench.evaluation.tables import WITH_ENDS, difference_heads, left_out_tables, scale_of
 from msshift_bench.output import COUNT, QUERIES, Head, Table, heads_of, number, pivot
 from msshift_bench.plumbing import map_in_threads, report_progress
@@ -61,9 +66,9 @@ class Scored(NamedTuple):
     """Scores of opened runs, and warnings about them.
 
     Attributes:
-        scores: the scores of `Opened.run_sets`, in their order.
+        scores: the scores of `OpenedRuns.run_sets`, in their order.
         plain: for each, the scores of `OpenedRunSet.plain`, or `None`.
-        warnings: see `apply_checks`; and `Opened.warnings`.
+        warnings: see `apply_checks`; and `OpenedRuns.warnings`.
     """
 
     scores: list[Scores]
@@ -71,7 +76,9 @@ class Scored(NamedTuple):
     warnings: list[str]
 
 
-def score_opened(opened: Opened, settings: Settings, allow: str | Collection[str] = ()) -> Scored:
+def score_opened(
+    opened: OpenedRuns, settings: Settings, allow: str | Collection[str] = ()
+) -> Scored:
     """Check opened runs, score every query, and check the scores.
 
     Every evaluation calls this, with the same checks in the same order.
@@ -143,7 +150,7 @@ def score_runs(
     by: str | Path | Mapping[str, str] | None = None,
     data: Dataset | str | Path = DATASET_NAME,
     reference: object = None,
-    without: LeftOut | None = None,
+    without: LeakedQueries | None = None,
     allow: str | Collection[str] = (),
 ) -> Result:
     """Score single runs on one test set, and on groups of its queries; compare with a reference.

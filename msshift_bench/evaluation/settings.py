@@ -22,10 +22,10 @@ from msshift_bench.errors import (
     UsageError,
     check_name,
     quoted,
-    raise_any,
+    raise_errors,
     require,
 )
-from msshift_bench.evaluation.measures import VALID_NAMES, Measure, name_here, native_measure
+from msshift_bench.evaluation.measures import VALID_NAMES, Measure, measure_hint, native_measure
 from msshift_bench.exclusions import Exclusions, ExclusionsSource
 from msshift_bench.plumbing import MAX_RANK
 from msshift_bench.runs import JudgedRun, check_tie_policy
@@ -252,7 +252,7 @@ def parse_measure(name: str) -> Measure:
     if not re.search(r"[0-9]_[0-9]", name) and (delegated := delegate(name)):
         # "RR(rel=1)@10" is "RR@10", which is computed here.
         return native_measure(delegated.name) or delegated
-    raise UnknownNameError("measure", name, VALID_NAMES, name_here(name))
+    raise UnknownNameError("measure", name, VALID_NAMES, measure_hint(name))
 
 
 MeasureNames = Any
@@ -278,7 +278,7 @@ def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:
             parsed.append(name if isinstance(name, Measure) else parse_measure(str(name)))
         except UsageError as error:
             wrong.append(error)
-    raise_any(wrong, f"{len(wrong)} measures are wrong:")
+    raise_errors(wrong, f"{len(wrong)} measures are wrong:")
     if not parsed:
         raise UsageError("name at least one measure, e.g. RR@10")
     return tuple({measure.name: measure for measure in parsed}.values())
@@ -383,7 +383,7 @@ LEAKED_SLICES = ("not leaked", "all minus not leaked")
 """The slices of figures without leaked queries, and of their difference."""
 
 
-class LeftOut(NamedTuple):
+class LeakedQueries(NamedTuple):
     """Leaked test queries, without which figures are also computed.
 
     Attributes:
@@ -403,7 +403,7 @@ def check_left_out(given: object) -> None:
     Raises:
         UsageError: if it is another value, e.g. the path of a file of candidates.
     """
-    if not isinstance(given, LeftOut | None):
+    if not isinstance(given, LeakedQueries | None):
         raise UsageError(
             f"without is {quoted(given)}; read it first: without=read_left_out({quoted(given)})"
         )

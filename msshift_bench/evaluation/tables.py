@@ -23,9 +23,9 @@ from msshift_bench.output import (
     Table,
     column_format,
     heads_of,
+    level_text,
     number,
     pivot,
-    say_level,
     show_percent,
     with_marks_of,
 )
@@ -207,7 +207,7 @@ def _lines(
         seeds, counts = rows[0].seeds or 1, set(rows.names("counts")) - {""}
         only = f", {QUERIES_ONLY}" if seeds == 1 and QUERIES_AND_SEEDS not in counts else ""
         if counts:
-            yield f"{say_level(settings.confidence)} interval{only}", name, ENDS
+            yield f"{level_text(settings.confidence)} interval{only}", name, ENDS
         if seeds > 1 and not kind.is_lead:
             yield f"sd of {seeds} seeds", name, Format(_seed_sd)
             yield "variance from seeds", name, column_format("seed_share", show_share)
@@ -483,7 +483,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     """Yield the losses of models on changed queries, and whether the shift increases them."""
-    level = say_level(settings.confidence)
+    level = level_text(settings.confidence)
     lost, added = {"figure": "loss_by_change"}, {"figure": "out_minus_in"}
     of_losses = [
         Head(("queries",), lost, QUERIES),
@@ -544,7 +544,7 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         figures: the figures with and without leaked queries, and their differences.
         settings: the level of the intervals.
     """
-    level = f"{say_level(settings.confidence)} interval"
+    level = f"{level_text(settings.confidence)} interval"
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
         measure = parse_measure(of_measure)

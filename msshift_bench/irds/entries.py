@@ -44,7 +44,7 @@ from msshift_bench.shifts import DATASET_NAME, TRIPLES, holds_triples, parse_con
 _MS_MARCO = "msmarco-passage"
 
 
-class Entry(ir_datasets.Dataset):  # type: ignore[misc]
+class IrdsEntry(ir_datasets.Dataset):  # type: ignore[misc]
     """An entry, with counts as in ir_datasets' own metadata file."""
 
     def metadata(self) -> Mapping[str, object]:
@@ -53,7 +53,7 @@ class Entry(ir_datasets.Dataset):  # type: ignore[misc]
         return {kind: getattr(self, f"{kind}_metadata")() for kind in kinds}
 
 
-def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, Entry]:
+def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, IrdsEntry]:
     """Return the entry of every split: id -> entry, in the order of the manifest.
 
     Args:
@@ -69,7 +69,7 @@ def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, Ent
             parts = [docs, queries, SplitQrels(dataset, config, split)]
             if split == "train" and f"{config}{TRIPLES}" in configs:
                 parts.append(SplitTriples(dataset, config, split))
-            entries[queries.dataset_id()] = Entry(*parts)
+            entries[queries.dataset_id()] = IrdsEntry(*parts)
     return entries
 
 

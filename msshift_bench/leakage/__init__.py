@@ -11,8 +11,8 @@ The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluati
 from msshift_bench.leakage.cleaning import clean_training
 from msshift_bench.leakage.experiment import (
     KINDS_OF_LEAKAGE,
-    LearntPair,
     RerankedTopic,
+    TrainingInstance,
     leakage_experiment,
     make_training_sets,
 )
@@ -38,7 +38,7 @@ __all__ = [
     "TIERS",
     "FoundLeakage",
     "LeakedPair",
-    "LearntPair",
+    "TrainingInstance",
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",

@@ -37,7 +37,7 @@ NO_LEAKAGE = KINDS_OF_LEAKAGE[0]
 
 
 @dataclass(frozen=True, slots=True)
-class LearntPair:
+class TrainingInstance:
     """A query with a relevant passage and one that is not: two instances.
 
     Attributes:
@@ -61,11 +61,11 @@ def make_training_sets(
     sizes: Sequence[int],
     leaked: int,
     *,
-    others: Sequence[LearntPair],
-    leaking: Sequence[LearntPair],
-    topics: Sequence[LearntPair],
+    others: Sequence[TrainingInstance],
+    leaking: Sequence[TrainingInstance],
+    topics: Sequence[TrainingInstance],
     seed: int = 0,
-) -> Mapping[tuple[str, int], tuple[LearntPair, ...]]:
+) -> Mapping[tuple[str, int], tuple[TrainingInstance, ...]]:
     """Return (kind, size) -> a training set of size / 2 pairs.
 
     Both kinds of leakage have leaked / 2 pairs that leak, whatever the size; pairs that do not leak
@@ -107,10 +107,12 @@ def make_training_sets(
     }
 
 
-def _drawn(pairs: Iterable[LearntPair], count: int, what: str, seed: int) -> tuple[LearntPair, ...]:
+def _drawn(
+    pairs: Iterable[TrainingInstance], count: int, what: str, seed: int
+) -> tuple[TrainingInstance, ...]:
     """Return some pairs, the first ones by keyed hash."""
 
-    def key(pair: LearntPair) -> bytes:
+    def key(pair: TrainingInstance) -> bytes:
         return keyed_hash(f"{pair.query_id}\t{pair.relevant}\t{pair.other}", f"{seed}/leak")
 
     ordered = tuple(sorted(pairs, key=key))
@@ -169,7 +171,7 @@ ExperimentScores = Mapping[tuple[str, str, int, int], Sequence[Floats]]
 def leakage_experiment(
     scores: ExperimentScores,
     topics: Sequence[RerankedTopic],
-    leaks: Mapping[str, Sequence[LearntPair]],
+    leaks: Mapping[str, Sequence[TrainingInstance]],
     facts: Mapping[str, Any],
 ) -> Result:
     """Compare what models rank that were trained with leakage, and without.
@@ -360,7 +362,7 @@ def _trained_on(kind: str, sizes: Sequence[int]) -> str:
 
 
 def _places(
-    topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[LearntPair]
+    topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[TrainingInstance]
 ) -> list[tuple[float, float, float]]:
     """Return of each leaked pair the relevant passage's rank and score, and the other's rank."""
     by_id = {topic.query_id: (topic, scores) for topic, scores in zip(topics, ranked, strict=True)}

@@ -24,7 +24,7 @@ from msshift_bench.errors import (
     first_few,
     quoted,
 )
-from msshift_bench.evaluation import LeftOut, Note, Result, tabulated
+from msshift_bench.evaluation import LeakedQueries, Note, Result, tabulated
 from msshift_bench.output import COUNT, REL_LOSS, report_head, with_head
 from msshift_bench.plumbing import (
     TooLargeError,
@@ -301,7 +301,7 @@ def read_found(source: Path) -> dict[str, Any]:
 
 def read_left_out(
     candidates: str | Path, known: Dataset | TestSet | str | Path = DATASET_NAME
-) -> LeftOut:
+) -> LeakedQueries:
     """Read which test queries leaked; `evaluate_run_sets` and `score_runs` leave them out.
 
     Args:
@@ -340,7 +340,7 @@ def read_left_out(
                 "'msshift leakage find'"
             )
     searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
-    return LeftOut(frozenset(leaked), str(candidates), searched or None)
+    return LeakedQueries(frozenset(leaked), str(candidates), searched or None)
 
 
 def _texts(data: Dataset | str | Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from msshift_bench.output.tables import figure_values, say_p
+from msshift_bench.output.tables import figure_values, p_text
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import SIGNIFICANT, Figure, Figures, contrast_of
 
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
         return {"text": self.text, **figure_values(self.figure), **named}
 
 
-class Wording(NamedTuple):
+class SentenceFormat(NamedTuple):
     """How sentences print figures.
 
     Attributes:
@@ -73,7 +73,7 @@ class Wording(NamedTuple):
         return group if about == group else f"{group} ({about})"
 
 
-def answers_of(figures: Figures, wording: Wording) -> list[Answer]:
+def answers_of(figures: Figures, wording: SentenceFormat) -> list[Answer]:
     """Return a sentence for each system and shift, in the order of the figures.
 
     Args:
@@ -107,7 +107,7 @@ def _tested(row: Figure) -> tuple[str, ...]:
     return get_shift(row.shift).tested if row.shift else ()
 
 
-def _answer_value(rows: Figures, figures: Figures, wording: Wording) -> Answer:
+def _answer_value(rows: Figures, figures: Figures, wording: SentenceFormat) -> Answer:
     """Return the sentence about a Rel Loss or a score, with significant differences from others."""
     row = _overall_figure(rows.where(figure=_VALUES, against=""))
     if row is None:
@@ -138,7 +138,7 @@ def _printed(row: Figure, figures: Figures) -> Figure:
     return row if is_printed else row.with_value(row.value, None)
 
 
-def _answer_lead(row: Figure, rows: Figures, wording: Wording) -> Answer:
+def _answer_lead(row: Figure, rows: Figures, wording: SentenceFormat) -> Answer:
     """Return the sentence about a lead over a reference; see `_answer_value`."""
     other = row.against
     verbs = f"leads {other} by", f"trails {other} by"
@@ -150,7 +150,11 @@ def _answer_lead(row: Figure, rows: Figures, wording: Wording) -> Answer:
 
 
 def _statement(
-    row: Figure, words: tuple[tuple[str, str], str, str], wording: Wording, unit: str, where: str
+    row: Figure,
+    words: tuple[tuple[str, str], str, str],
+    wording: SentenceFormat,
+    unit: str,
+    where: str,
 ) -> str:
     """Return the clause about a figure.
 
@@ -173,7 +177,7 @@ def _statement(
     if row.interval and low <= 0 <= high:
         return f"{row.system}: {nothing}{place}: {shown}"
     if row.p is not None and row.p > SIGNIFICANT:
-        return f"{row.system}: {nothing}{place}: {shown}, {say_p(row.p)}"
+        return f"{row.system}: {nothing}{place}: {shown}, {p_text(row.p)}"
     return f"{row.system}: {title} {shown}{place}"
 
 
@@ -188,7 +192,7 @@ def _describe_queries(row: Figure, rows: Figures) -> str:
     return f"on {there} alone (without {', '.join(missing)})"
 
 
-def _name_group(row: Figure, rows: Figures, wording: Wording) -> tuple[Figure | None, str]:
+def _name_group(row: Figure, rows: Figures, wording: SentenceFormat) -> tuple[Figure | None, str]:
     """Return the contrast of the group that differs most from the others, and a clause about it.
 
     For a significant loss, it is the group with the largest loss. For leads and scores, it is the
@@ -220,7 +224,7 @@ def _name_group(row: Figure, rows: Figures, wording: Wording) -> tuple[Figure | 
     return named, f"; {verb}on {queries} {difference} {more} than {than}"
 
 
-def _compare_with_others(row: Figure, figures: Figures, wording: Wording) -> str:
+def _compare_with_others(row: Figure, figures: Figures, wording: SentenceFormat) -> str:
     """Return a clause with the systems that are significantly lower or higher; "" for none."""
     pairs = [
         (one, sign)

@@ -66,7 +66,7 @@ _STYLE = {
 """Letters are outlines in SVG and embedded fonts in PDF, and look equal everywhere."""
 
 
-class Look(NamedTuple):
+class SystemStyle(NamedTuple):
     """Colour and marker of a system.
 
     Attributes:
@@ -78,10 +78,12 @@ class Look(NamedTuple):
     marker: str
 
 
-def looks_of(names: Iterable[str]) -> dict[str, Look]:
+def styles_of(names: Iterable[str]) -> dict[str, SystemStyle]:
     """Return name -> a colour and a marker; the first seven names differ in both."""
     return {
-        name: Look(COLOURS[n % len(COLOURS)], _MARKERS[(n // len(COLOURS) + n) % len(_MARKERS)])
+        name: SystemStyle(
+            COLOURS[n % len(COLOURS)], _MARKERS[(n // len(COLOURS) + n) % len(_MARKERS)]
+        )
         for n, name in enumerate(dict.fromkeys(names))
     }
 

@@ -75,7 +75,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Summary:
     """Facts, tables and notes of an object without figures of systems.
 
     Attributes:
@@ -96,12 +96,12 @@ def show_p(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def say_p(value: float) -> str:
+def p_text(value: float) -> str:
     """Return a p-value as text in sentences: ``p = 0.012``, ``p < 0.001``."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def say_level(confidence: float) -> str:
+def level_text(confidence: float) -> str:
     """Return the level of an interval, between 0 and 1, as text in sentences: ``97.5%``."""
     return f"{100 * confidence:g}%"
 

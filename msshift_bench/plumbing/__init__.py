@@ -28,6 +28,7 @@ from msshift_bench.plumbing.folders import (
     cache_root,
     check_contents,
     check_folder,
+    clean_up,
     copy_files,
     hold_folder,
     hold_unfinished,
@@ -35,7 +36,6 @@ from msshift_bench.plumbing.folders import (
     is_unfinished,
     remove_folder,
     replace_folder,
-    settle,
 )
 from msshift_bench.plumbing.progress import (
     Progress,
@@ -46,10 +46,10 @@ from msshift_bench.plumbing.progress import (
     in_line,
     line_and_stage,
     progress_bars,
-    quieten,
     report_progress,
     reporting,
     shown_log,
+    silence_libraries,
 )
 from msshift_bench.plumbing.reading import (
     MAX_LINE_BYTES,
@@ -125,13 +125,13 @@ __all__ = [
     "open_stream",
     "judged_once",
     "qrels_rows",
-    "quieten",
+    "silence_libraries",
     "rank_number",
     "remove_folder",
     "replace_folder",
     "seal_array",
     "sha256_of_parts",
-    "settle",
+    "clean_up",
     "slices",
     "tsv_rows",
     "unseal_array",

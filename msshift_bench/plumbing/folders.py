@@ -17,7 +17,7 @@ hidden folder give the state:
 no ``new``               the new folder is in place
 =======================  ===========================================================
 
-The next process that reads or writes the folder restores it (`settle`), and removes the rest.
+The next process that reads or writes the folder restores it (`clean_up`), and removes the rest.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
     Raises:
         UsageError: if it has other files, which would be lost.
     """
-    settle(folder)
+    clean_up(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     others = present.difference(names) if (folder / mark).exists() else present
     if others:
@@ -197,7 +197,7 @@ def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
                 f"{as_named} contains the working directory, which would be removed; give another "
                 "folder, or change the working directory"
             )
-    settle(target.parent)
+    clean_up(target.parent)
     work = target.with_name(partial_name(target.name))
     with hold_folder(work, as_named):
         try:
@@ -221,7 +221,7 @@ def _is_between_renames(work: Path) -> bool:
     return (work / _NEW).is_dir() and (work / _OLD).is_dir()
 
 
-def settle(folder: Path) -> None:
+def clean_up(folder: Path) -> None:
     """Clean up after killed writers of a folder or its parents; call it before reading.
 
     It restores a folder that was moved aside, and removes unfinished work. It does not change the

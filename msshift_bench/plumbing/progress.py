@@ -1,6 +1,6 @@
 """Progress of long work: bars on a terminal, else lines of a log.
 
-`quieten` hides the output of libraries.
+`silence_libraries` hides the output of libraries.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def shown_log(*modules: str) -> Iterator[None]:
 
 
 @contextmanager
-def quieten(*libraries: ModuleType) -> Iterator[None]:
+def silence_libraries(*libraries: ModuleType) -> Iterator[None]:
     """Hide the progress bars and the messages of libraries.
 
     Args:

@@ -9,6 +9,11 @@ The room may use `analysis`, `arrays`, `data`,
 """
 
 from msshift_bench.report.losses import draw_result
-from msshift_bench.report.writing import NotDrawn, WrittenReport, check_report_folder, write_report
+from msshift_bench.report.writing import (
+    MissingChart,
+    WrittenReport,
+    check_report_folder,
+    write_report,
+)
 
-__all__ = ["NotDrawn", "WrittenReport", "check_report_folder", "draw_result", "write_report"]
+__all__ = ["MissingChart", "WrittenReport", "check_report_folder", "draw_result", "write_report"]

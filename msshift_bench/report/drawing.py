@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import WHOLE
-from msshift_bench.output import LINE, PALE_INK, Look, csv_text, shorten
+from msshift_bench.output import LINE, PALE_INK, SystemStyle, csv_text, shorten
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import Figure, Figures
 
@@ -143,7 +143,7 @@ def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Float
 
 
 def draw_points(
-    ax: Axes, look: Look, x: Any, y: Any, *, is_hollow: bool = False, **style: Any
+    ax: Axes, look: SystemStyle, x: Any, y: Any, *, is_hollow: bool = False, **style: Any
 ) -> ErrorbarContainer:
     """Draw the points of a system, with intervals as `Axes.errorbar` takes them; return them."""
     inside = "white" if is_hollow else look.colour
@@ -159,7 +159,7 @@ def draw_groups(
     ax: Axes,
     rows: Sequence[str],
     figures: Figures,
-    looks: Mapping[str, Look],
+    looks: Mapping[str, SystemStyle],
     *,
     limits: tuple[float, float],
     groups: Mapping[str, str],

@@ -10,7 +10,7 @@ from msshift_bench.data import Dataset
 from msshift_bench.errors import DataError, MissingError, RunError, UsageError
 from msshift_bench.evaluation import (
     Measure,
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     Result,
     Scores,
@@ -19,7 +19,7 @@ from msshift_bench.evaluation import (
     differences_of,
     evaluate_run_sets,
 )
-from msshift_bench.output import Look, looks_of
+from msshift_bench.output import SystemStyle, styles_of
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import FIGURES, Figures
@@ -53,7 +53,7 @@ class Inputs:
     settings: Settings
     dataset: Dataset
     shifts: Sequence[tuple[Shift, Sequence[Scores]]]
-    looks: Mapping[str, Look]
+    looks: Mapping[str, SystemStyle]
     reference: str | None
     leads: Result | None
     links: Result | Missing
@@ -70,7 +70,7 @@ class Inputs:
 
 
 def read_inputs(
-    opened: Opened,
+    opened: OpenedRuns,
     dataset: Dataset,
     settings: Settings,
     allow: str | Collection[str],
@@ -99,7 +99,7 @@ def read_inputs(
         settings,
         dataset,
         shifts,
-        looks_of(part.system for part in result.scores),
+        styles_of(part.system for part in result.scores),
         reference,
         leads,
         _link(result, measure, opened, dataset)
@@ -113,7 +113,7 @@ KEEP_MODELS = "msshift run bi-encoder --keep-model --name bi-encoder-kept"
 """A command that keeps models also where complete runs of the bi-encoder have kept none."""
 
 
-def why_no_loss(scores: Iterable[Scores]) -> Missing:
+def reason_without_loss(scores: Iterable[Scores]) -> Missing:
     """Return why systems have no Rel Loss, and how to get one."""
     lacking = [
         f"{part.system} on {part.shift_name} lacks {', '.join(part.missing_runs)}"
@@ -129,7 +129,9 @@ def why_no_loss(scores: Iterable[Scores]) -> Missing:
     )
 
 
-def _link(result: Result, measure: Measure, opened: Opened, dataset: Dataset) -> Result | Missing:
+def _link(
+    result: Result, measure: Measure, opened: OpenedRuns, dataset: Dataset
+) -> Result | Missing:
     """Return the links of losses in a measure with indicators, or why there are none."""
     # The groups of a shift by size are training sets, which could not be near or far.
     scores = [part for part in result.scores if part.shift and not part.shift.by_size]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.analysis import Link, find_links, say_link
+from msshift_bench.analysis import Link, find_links, link_text
 from msshift_bench.evaluation import Result
 from msshift_bench.output import LINE, PALE_INK, shorten
 from msshift_bench.report.drawing import (
@@ -46,7 +46,7 @@ def draw_links(inputs: Inputs) -> Chart | Missing:
         "Do groups lose more that are less similar to the training queries?",
         "Each mark is a system on a group; n is the number of groups. Lines are the fit of the "
         "mean of the systems with its 95% band, dashed where the data cannot show a link. "
-        f"{' '.join(map(say_link, widest))}",
+        f"{' '.join(map(link_text, widest))}",
         pictures,
     )
 
@@ -85,7 +85,7 @@ def _draw_indicator(
         ax.locator_params(axis="x", nbins=3 if len(links) > 1 else 7)
         in_order = ", ".join(group for _, group in sorted(place_of, key=place_of.__getitem__))
         groups = f"{line.groups} groups, from left to right {in_order}"
-        words.append(f"{name} ({groups}): {say_link(verdict)}")
+        words.append(f"{name} ({groups}): {link_text(verdict)}")
     for ax in axes:
         ax.set_axis_off()
     drawing.supxlabel(indicator.title, fontsize=8.5)

@@ -22,11 +22,11 @@ from msshift_bench.output import (
     PALE_INK,
     SHADES,
     check_plot,
-    looks_of,
+    level_text,
     note_of,
     picture_style,
-    say_level,
     shorten,
+    styles_of,
     write_picture,
 )
 from msshift_bench.report.drawing import (
@@ -43,7 +43,7 @@ from msshift_bench.report.drawing import (
     sentences,
     sizes_of,
 )
-from msshift_bench.report.inputs import Inputs, Missing, why_no_loss
+from msshift_bench.report.inputs import Inputs, Missing, reason_without_loss
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import FIGURES, Figures, rel_loss
@@ -132,7 +132,7 @@ def _draw_by_group(
     """
     rows, in_ticks = inputs.figures.where(figure=points), inputs.figures.where(figure=ticks)
     if not rows:
-        return why_no_loss(inputs.result.scores)
+        return reason_without_loss(inputs.result.scores)
     is_share = FIGURES[points[0]].unit == "share"
     scale = 100 if is_share or inputs.measure.percent else 1
     plain = [row.with_value(row.value, None) for row in in_ticks]
@@ -169,7 +169,7 @@ def _draw_by_group(
 def _intervals(inputs: Inputs, figures: Figures) -> Iterator[str]:
     """Yield sentences on the intervals and the marks of figures."""
     if any(row.interval for row in figures):
-        level = say_level(inputs.settings.confidence)
+        level = level_text(inputs.settings.confidence)
         yield f"Lines are {level} intervals, cut where they reach far."
     if 1 in figures.names("seeds"):
         yield "White markers have one seed: their intervals count queries only."
@@ -197,7 +197,7 @@ def draw_matrices(inputs: Inputs) -> Chart:
             rows = scored.where(shift=shift.name, system=(system, *untrained))
             pictures.append(Picture(name, words, rows, drawing, is_folded=number > 0))
     caption = (
-        f"{measure.mean_name}{scale_of([measure])} with {say_level(inputs.settings.confidence)} "
+        f"{measure.mean_name}{scale_of([measure])} with {level_text(inputs.settings.confidence)} "
         "intervals. Rows are models, columns the groups whose test queries count; framed cells are "
         f"zero-shot. Darker: a larger loss against the group's Avg In, up to "
         f"{100 * _DARKEST:.0f}% and more."
@@ -327,7 +327,7 @@ def draw_result(result: Result, path: str | Path) -> None:
 
 def _panels(result: Result) -> Iterator[_Panel]:
     """Yield the losses on a shift by a measure, and the matrix of every system below them."""
-    looks = looks_of(part.system for part in result.scores)
+    looks = styles_of(part.system for part in result.scores)
     for (name, measured), figures in result.figures.where(slice="").each("shift", "measure"):
         shift, measure = get_shift(name), parse_measure(measured)
         title = f"{shift.title} ({shift.name}), {measure.mean_name}{scale_of([measure])}"
@@ -365,7 +365,7 @@ def _panels(result: Result) -> Iterator[_Panel]:
 def _notes(result: Result) -> Iterator[str]:
     losses = result.figures.where(figure="rel_loss", slice="")
     if losses:
-        level = say_level(result.settings["confidence"])
+        level = level_text(result.settings["confidence"])
         yield (
             "Right of 0, the model that never saw the group is worse. Lines: "
             f"{level} intervals, of queries and seeds; with one seed (white markers) of "

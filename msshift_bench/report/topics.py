@@ -10,7 +10,7 @@ import numpy as np
 from msshift_bench.arrays import Vectors
 from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.output import looks_of
+from msshift_bench.output import styles_of
 from msshift_bench.records import OTHERS
 from msshift_bench.report.drawing import MIDDLE, Chart, Picture, blank_axes, draw_points
 from msshift_bench.report.inputs import Inputs, Missing
@@ -54,7 +54,7 @@ def draw_topics(inputs: Inputs) -> Chart | Missing:
     words = dataset.manifest.describe_groups("topics")
     drawing, ax = blank_axes(3.3 + 0.2 * len(topics))
     frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.8, "lw": 0}
-    for topic, look in looks_of(topics).items():
+    for topic, look in styles_of(topics).items():
         cloud = points[of_point == topic]
         label = fill(f"{topic}: {words[topic]}", _LEGEND_LETTERS, subsequent_indent="   ")
         draw_points(ax, look, *cloud.T, ms=2.6, mew=0, alpha=0.75, label=label)

@@ -37,10 +37,10 @@ from msshift_bench.output import (
     csv_text,
     inline_script,
     inline_styles,
+    level_text,
     page_environment,
     picture_bytes,
     picture_style,
-    say_level,
     script_policy,
 )
 from msshift_bench.plumbing import replace_folder, report_progress
@@ -80,7 +80,7 @@ SECTIONS: Sequence[tuple[str, str, Callable[[Inputs], Chart | Missing]]] = (
 """The charts of the page in their order: anchor, name, and the function that draws it."""
 
 
-class NotDrawn(NamedTuple):
+class MissingChart(NamedTuple):
     """A chart that is left out, because its data are missing.
 
     Attributes:
@@ -104,14 +104,14 @@ class WrittenReport:
             ``.png``, ``.pdf`` and ``.csv``.
         tables: the names of its tables; each is ``tables/<name>`` with ``.tex`` and ``.csv``.
         left_out: the charts that are not drawn, and how to get them.
-        doubts: warnings about the runs.
+        warnings: warnings about the runs.
     """
 
     page: Path
     figures: tuple[str, ...]
     tables: tuple[str, ...]
-    left_out: tuple[NotDrawn, ...]
-    doubts: tuple[str, ...]
+    left_out: tuple[MissingChart, ...]
+    warnings: tuple[str, ...]
 
 
 def check_report_folder(out: Path) -> None:
@@ -177,7 +177,7 @@ def write_report(
                 else:
                     missing.append((drawn, name))
             report_progress("charts", number, len(SECTIONS))
-        left_out = tuple(NotDrawn("; ".join(of), *why) for why, of in grouped(missing).items())
+        left_out = tuple(MissingChart("; ".join(of), *why) for why, of in grouped(missing).items())
         tables = list(_write_tables(inputs, unfinished / "tables"))
         (unfinished / PAGE_NAME).write_text(
             _page(inputs, sections, left_out, tables), encoding="utf-8"
@@ -187,7 +187,7 @@ def write_report(
         tuple(picture.name for _, _, chart, _ in sections for picture in chart.pictures),
         tuple(name for name, *_ in tables),
         left_out,
-        tuple(inputs.result.doubts),
+        tuple(inputs.result.warnings),
     )
 
 
@@ -234,7 +234,7 @@ def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
 def _page(
     inputs: Inputs,
     sections: Sequence[_Section],
-    left_out: Sequence[NotDrawn],
+    left_out: Sequence[MissingChart],
     tables: Sequence[_Table],
 ) -> str:
     """Return the page as HTML that needs nothing else."""
@@ -294,7 +294,7 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
         "Ties": "\n".join([line for _, of_shift in means for line in tie_notes(of_shift, settings)])
         or "no order of equal scores changes a printed digit",
         "Inference": (
-            f"{say_level(settings.confidence)} intervals; p-values over the groups of a shift, "
+            f"{level_text(settings.confidence)} intervals; p-values over the groups of a shift, "
             f"correction: {settings.correction}"
         ),
         "Made with": f"{package}, Python {python_version()}, {libraries}",

@@ -68,8 +68,8 @@ class Judgements:
             are the denominator of every mean.
         relevant_only: whether the judgements lack documents judged not relevant, as in a built data
             set; measures that need such documents then raise an error.
-        elsewhere: query ids of the shift's other test sets: a run may contain them, but they do not
-            count.
+        ignored_ids: query ids of the shift's other test sets. A run may contain them; they do
+            not count.
         excluded: query id -> doc ids that are removed from runs.
 
     Attributes:
@@ -77,7 +77,7 @@ class Judgements:
         index: query id -> position in `query_ids`.
         judged: the argument.
         relevant_only: the argument.
-        elsewhere: the argument.
+        ignored_ids: the argument.
         excluded: the excluded documents; `None` without any.
     """
 
@@ -86,11 +86,11 @@ class Judgements:
         judged: Mapping[str, dict[str, int]],
         *,
         relevant_only: bool = False,
-        elsewhere: Iterable[str] = (),
+        ignored_ids: Iterable[str] = (),
         excluded: Mapping[str, Iterable[str]] = MappingProxyType({}),
     ) -> None:
         self.relevant_only = relevant_only
-        self.elsewhere = frozenset(elsewhere)
+        self.ignored_ids = frozenset(ignored_ids)
         self.judged = judged
         self.query_ids = tuple(judged)
         self.index = {query: position for position, query in enumerate(judged)}

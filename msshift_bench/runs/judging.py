@@ -31,8 +31,8 @@ from msshift_bench.runs.lines import (
     digests_of_rankings,
     flags,
     id_column,
-    odd_rows,
     take,
+    unusual_rows,
 )
 
 _MOST_EXTRA = 10_000
@@ -50,7 +50,7 @@ QueryLines = tuple[Lines, Ints]
 """Lines of complete queries, and the first row of each query."""
 
 
-def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
+def lines_by_query(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Yield the lines in parts, without a query in two neighbouring parts."""
     held: list[Lines] = []  # the lines of the last query so far
     for part in parts:
@@ -193,7 +193,9 @@ class RunJudge:
             np.zeros(4, np.uint64), np.zeros(len(self._judgements), DIGESTS)
         )
         self._odd_doc_codes = [
-            code for code, rows in odd_rows(self._judgements.relevant.doc).items() if not len(rows)
+            code
+            for code, rows in unusual_rows(self._judgements.relevant.doc).items()
+            if not len(rows)
         ]
 
     def judge(self, query_lines: QueryLines) -> JudgedQueries:
@@ -312,11 +314,11 @@ class RunJudge:
         text = "query {} of the test set has no judgement"
         yield queries.odd("query-without-qrels", queries.starts[unjudged], text)
         if self._checks_queries:
-            elsewhere = self._judgements.elsewhere
-            unknown = [query for query in extra.tolist() if texts[query] not in elsewhere]
+            ignored_ids = self._judgements.ignored_ids
+            unknown = [query for query in extra.tolist() if texts[query] not in ignored_ids]
             text = "query {} is not in the test set"
             yield queries.odd("unknown-query", queries.starts[unknown], text)
-        for code, rows in odd_rows(id_column([queries.ids[query] for query in extra])).items():
+        for code, rows in unusual_rows(id_column([queries.ids[query] for query in extra])).items():
             text = f"query id {{}} looks like {ODD_IDS[code][1]}"
             yield queries.odd(code, queries.starts[extra[rows]], text)
 
@@ -480,7 +482,7 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
 
 def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
     """Yield findings about each query's first document id that matches a pattern of `ODD_IDS`."""
-    for code, odd in odd_rows(queries.lines.docs, codes).items():
+    for code, odd in unusual_rows(queries.lines.docs, codes).items():
         rows = queries.first_of_each(odd)
         docs = [quoted(queries.lines.docs[row].as_py()) for row in rows.tolist()]
         yield queries.odd(code, rows, f"document id {{1}} looks like {ODD_IDS[code][1]}", docs)

@@ -64,7 +64,7 @@ def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
     return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
-def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
+def unusual_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
     """Return code -> the rows of ids that match its pattern, for some codes of `ODD_IDS`."""
     text, starts, lengths = _content(ids)
     content = np.frombuffer(text, np.uint8)
@@ -478,7 +478,7 @@ def parse_each(text: bytes, place: int, names: Sequence[str], findings: Findings
     else:
         assert ranks is not None
         scores = [-number for number in ranks[0]], ranks[1]
-    return sound_lines(places, ids, scores, ranks, findings)
+    return checked_lines(places, ids, scores, ranks, findings)
 
 
 def _has_fields(
@@ -497,7 +497,7 @@ def _has_fields(
     return len(fields) == width
 
 
-def sound_lines(
+def checked_lines(
     places: Sequence[int],
     ids: tuple[pa.BinaryArray, pa.BinaryArray],
     scores: Numbers,

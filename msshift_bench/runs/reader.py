@@ -24,7 +24,7 @@ from msshift_bench.plumbing import DamagedInputError, file_state
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.formats import RUN_FORMATS
 from msshift_bench.runs.judged import JudgedRun, Judgements, RunReport, check_tie_policy
-from msshift_bench.runs.judging import QueriesInterleavedError, RunJudge, grouped, whole_queries
+from msshift_bench.runs.judging import QueriesInterleavedError, RunJudge, grouped, lines_by_query
 from msshift_bench.runs.lines import Findings, Lines, place_of
 from msshift_bench.runs.predictions import prediction_files
 from msshift_bench.runs.sources import (
@@ -372,7 +372,7 @@ def _judge_parts(
     """Judge a run's parts in order, or in memory if its queries are interleaved."""
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
-    for arrange in (whole_queries, grouped):
+    for arrange in (lines_by_query, grouped):
         findings = RunFindings(names, strict=strict, escalated=escalated)
         judge = RunJudge(judgements, tie_policy, findings, depth)
         lines = _lines_of(parts, findings, into)

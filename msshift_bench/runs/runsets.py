@@ -113,7 +113,7 @@ class RunSet:
     """One system's runs for one shift.
 
     Attributes:
-        system: the system's name, from its folder; see `names_apart` for folders of equal names.
+        system: the system's name, from its folder; see `unique_names` for folders of equal names.
         shift: the shift.
         folder: the system's folder, resolved.
         runs: model -> its run file, by seed and by group in the order of the shift; for MTEB's
@@ -260,7 +260,7 @@ def find_run_sets(
         ((system, shift), (held_out, model)) for system, shift, held_out, model in predicted
     )
     systems = list(dict.fromkeys([*folders, *(system for system, _ in by_place)]))
-    names = dict(zip(systems, names_apart(systems), strict=True))
+    names = dict(zip(systems, unique_names(systems), strict=True))
     run_sets = [
         run_set
         for resolved, folder in folders.items()
@@ -311,7 +311,7 @@ def check_layout(run: Path, listing: Listing) -> None:
                 )
 
 
-def names_apart(folders: Sequence[Path]) -> list[str]:
+def unique_names(folders: Sequence[Path]) -> list[str]:
     """Return a unique name for each of several systems' folders.
 
     A name is the last part of the folder's path, with more parts if needed to be unique:

@@ -40,10 +40,10 @@ from msshift_bench.runs.lines import (
     Findings,
     Lines,
     NotTextError,
+    checked_lines,
     id_column,
     place_of,
     read_ahead,
-    sound_lines,
 )
 
 PARQUET = b"PAR1"
@@ -530,7 +530,7 @@ def lines_of_records(
             kept = [row not in wrong for row in range(len(batch))]
             columns = [list(compress(column, kept)) for column in columns]
         places, queries, docs, scores, ranks = columns
-        yield sound_lines(
+        yield checked_lines(
             places,
             (id_column(queries), id_column(docs)),
             ([score if type(score) is float else _number(score) for score in scores], scores),

@@ -9,10 +9,10 @@ from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_
 from msshift_bench.search.query_words import content_words, normalise, sorted_words, warn_of_words
 from msshift_bench.search.ranking import (
     BATCH,
-    Best,
     PassageIds,
     Ranking,
     Sparse,
+    TopK,
     check_compiler,
     rankings_of,
     search_vectors,
@@ -20,7 +20,7 @@ from msshift_bench.search.ranking import (
 
 __all__ = [
     "BATCH",
-    "Best",
+    "TopK",
     "Bm25",
     "Bm25Parameters",
     "PassageIds",

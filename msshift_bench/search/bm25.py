@@ -5,7 +5,7 @@ A term of the query adds ``idf * tf / (tf + k1 * (1 - b + b * length / average l
 do you mean?", ECIR 2020). A term that stands twice in the query counts twice; a passage that
 shares no term with the query is not ranked.
 
-Words, index and its files are those of bm25s. Its scores are added up by `ranking.Best`, which
+Words, index and its files are those of bm25s. Its scores are added up by `ranking.TopK`, which
 breaks ties by doc_id and is faster on large collections.
 
 rank_bm25's ``BM25Okapi`` multiplies the term frequency part by ``k1 + 1`` and has an idf that
@@ -48,10 +48,10 @@ from msshift_bench.plumbing import (
 from msshift_bench.records import Passage
 from msshift_bench.search.ranking import (
     BATCH,
-    Best,
     PassageIds,
     Ranking,
     Sparse,
+    TopK,
     check_compiler,
     rankings_of,
     unpack,
@@ -403,7 +403,7 @@ class Bm25:
 
     def _best(self, texts: Sequence[str], depth: int | None) -> Ints:
         queries = [self.terms_of(text) for text in texts]
-        best = Best(self.ids, len(queries), depth or self.parameters.depth, floor=0.0)
+        best = TopK(self.ids, len(queries), depth or self.parameters.depth, floor=0.0)
         if self.parameters.engine == "rank_bm25":
             for place, numbers in enumerate(queries):
                 scores = self._index.get_scores_from_ids(numbers)

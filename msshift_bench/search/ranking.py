@@ -2,9 +2,9 @@
 
 A passage and its score are one integer: the bits of the score above the place of its doc_id. To
 compare two integers is the whole rule for ties, so that no library's top-k decides a ranking, and
-neither do blocks, threads or the order of the passages. `Best` is the one accumulator: scores go in
-block by block, from a matrix (`Best.add`), vectors (`Best.add_vectors`) or an inverted index
-(`Best.add_products`).
+neither do blocks, threads or the order of the passages. `TopK` is the one accumulator: scores go in
+block by block, from a matrix (`TopK.add`), vectors (`TopK.add_vectors`) or an inverted index
+(`TopK.add_products`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def unpack(keys: Ints) -> tuple[Vectors, Ints]:
 
 
 def rankings_of(best: Ints, ids: PassageIds) -> list[Ranking]:
-    """Turn what `Best.keys` holds into a ranking for each query."""
+    """Turn what `TopK.keys` holds into a ranking for each query."""
     rankings: list[Ranking] = []
     for keys in np.sort(best, axis=1)[:, ::-1]:
         scores, places = unpack(keys[keys != _NONE])
@@ -133,7 +133,7 @@ class Sparse(NamedTuple):
     indptr: npt.NDArray[Any]
 
 
-class Best:
+class TopK:
     """The best passages of some queries so far.
 
     Args:
@@ -158,7 +158,7 @@ class Best:
 
     @property
     def keys(self) -> Ints:
-        """All that was added, as `Best` says."""
+        """All that was added, as `TopK` says."""
         for query, waiting in enumerate(self._waiting):
             if waiting:
                 self._merge(query)
@@ -280,7 +280,7 @@ def _into_keys(
     order: Ints,
     keys: Ints,
 ) -> None:
-    """Do what `Best.add_products` does, to be compiled.
+    """Do what `TopK.add_products` does, to be compiled.
 
     Scores above 0 compare as the integers of the same bits do. A query's passages gather in a pool
     of twice the depth, which is cut to the depth when it is full.
@@ -374,7 +374,7 @@ def search_vectors(
     Returns:
         What `rankings_of` takes, of shape ``(queries, min(depth, passages))``.
     """
-    best = Best(ids, len(queries), depth)
+    best = TopK(ids, len(queries), depth)
     start = 0
     for block in blocks:
         best.add_vectors(queries, block, start)

@@ -19,7 +19,7 @@ from msshift_bench.encoders import OWN, TERMS, EncoderSpec, choose_encoder
 from msshift_bench.errors import MissingError, UsageError, check_name
 from msshift_bench.evaluation import (
     Note,
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     Result,
     Section,
@@ -386,7 +386,9 @@ def _models_of_shift(
     runs = {model: run for model, run in run_set.runs.items() if model[1] == chosen}
     # In another data set, a group is of other queries.
     missing = tuple(pair for pair in run_set.missing if pair[0] == chosen)
-    apply_checks("models", Opened([replace(run_set, runs=runs, missing=missing)], data), Settings())
+    apply_checks(
+        "models", OpenedRuns([replace(run_set, runs=runs, missing=missing)], data), Settings()
+    )
     folders = {group: model_path(run.sidecar.run) for (group, _), run in runs.items()}
     for group, folder in folders.items():
         if not folder.is_dir():

@@ -381,7 +381,7 @@ def test_pipelines_of_a_factory(given: Values) -> None:
     first = queries_of(given["data"])[0].query_id
     result = evaluate(pipeline, **{**given, "runs": None})
     assert result.figures.where(figure="rel_loss").names("group") == ["short", "long", "mean"]
-    assert any("nothing was retrieved for 1 of" in line for line in result.doubts)
+    assert any("nothing was retrieved for 1 of" in line for line in result.warnings)
 
 
 @pytest.mark.neural

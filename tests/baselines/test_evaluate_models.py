@@ -41,7 +41,7 @@ def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Va
     model = load(tiny_models, kind)
     result = evaluate(model, name="mine", depth=3, **given)
     in_memory = evaluate(model, name="mine", depth=3, **{**given, "runs": None})
-    assert (in_memory.figures, in_memory.doubts) == (result.figures, result.doubts)
+    assert (in_memory.figures, in_memory.warnings) == (result.figures, result.warnings)
     run = given["runs"] / "mine" / "length.run.gz"
     expected, found = (
         [(query, [*ranking.items()]) for query, ranking in read_run(file).items()]
@@ -53,10 +53,10 @@ def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Va
     assert not result.figures.where(figure="rel_loss")
     alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
     reranks = "mine: reranks BM25's first 3 passages, so that its recall is BM25's and cannot shift"
-    doubts, tag = [f"mine/length: {SHALLOW} 3", alone], "mine"
+    warnings, tag = [f"mine/length: {SHALLOW} 3", alone], "mine"
     if kind in ("monobert", "monot5", "knrm"):
-        doubts, tag = [*doubts, reranks], "mine-reranks-bm25-3"
-    assert (result.doubts, result.scores[0].run_facts()[0]["tag"]) == (doubts, tag)
+        warnings, tag = [*warnings, reranks], "mine-reranks-bm25-3"
+    assert (result.warnings, result.scores[0].run_facts()[0]["tag"]) == (warnings, tag)
 
 
 def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch: Patch) -> None:
@@ -72,7 +72,7 @@ def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch
     counted.assert_called_once()
     (scores,) = result.scores
     assert {run["tag"] for run in scores.run_facts()} == {"reranker-reranks-bm25-2"}
-    assert result.doubts == [
+    assert result.warnings == [
         f"reranker/length: {SHALLOW} 2 (2 of 2 run files)",
         "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift",
     ]
@@ -146,7 +146,7 @@ def test_another_prompt_is_another_model(tiny_models: Path, given: Values) -> No
     first = evaluate(model, device="cpu", **given)
     run = given["runs"] / "mine" / "length.run.gz"
     written = run.stat().st_mtime_ns
-    assert evaluate(model, **given).doubts == first.doubts
+    assert evaluate(model, **given).warnings == first.warnings
     assert run.stat().st_mtime_ns == written
     model.prompts["query"] = "what is asked: "
     # It names what differs, and what the caller changes to have both.

@@ -149,7 +149,7 @@ def test_a_factory_gives_losses(given: Values, tmp_path: Path, capsys: Any) -> N
     again = evaluate(words, progress=False, **given)
     assert asked == ["short", "long"]
     assert again.figures == result.figures
-    assert again.doubts == [
+    assert again.warnings == [
         f"words: 2 of 2 runs were in {tmp_path} before and were not made again, and nothing tells "
         "whether this model made them: name what decides it in parameters"
     ]
@@ -157,14 +157,14 @@ def test_a_factory_gives_losses(given: Values, tmp_path: Path, capsys: Any) -> N
     assert capsys.readouterr().err == ""
     names = [run["name"] for run in without.scores[0].run_facts()]
     assert names == ["words/length/short.run.gz", "words/length/long.run.gz"]
-    assert without.doubts == result.doubts == []
+    assert without.warnings == result.warnings == []
 
 
 @pytest.mark.neural
 def test_parameters_distinguish_models(given: Values) -> None:
     given |= {"name": "bag", "depth": 5}
     evaluate(Bag, parameters={"sizes": (1, 2)}, **given)
-    assert evaluate(Bag, parameters={"sizes": (1, 2)}, **given).doubts == [
+    assert evaluate(Bag, parameters={"sizes": (1, 2)}, **given).warnings == [
         "bag/length: RR@10 needs more passages: no ranking has more than 5 (2 of 2 run files)"
     ]
     with pytest.raises(UsageError, match=r"sizes \[1, 2\] instead of \[1, 3\]"):

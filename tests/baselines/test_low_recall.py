@@ -23,7 +23,7 @@ def test_a_low_recall_is_a_doubt_at_every_door(
     folder = tiny_models / "my-bi-encoder"
     model = neural_systems()["bi-encoder"].load_model(folder)
     exact = evaluate(model, name="exact", depth=7, progress=False, **given)
-    assert not any("its index" in doubt for doubt in exact.doubts)
+    assert not any("its index" in warning for warning in exact.warnings)
     result = evaluate(model, name="fast", depth=7, index="IVF16,Flat", progress=False, **given)
     # The recall by hand: the share of the exact ranking, on the same 100 of the queries.
     run = tmp_path / "fast" / "length.run.gz"
@@ -32,12 +32,14 @@ def test_a_low_recall_is_a_doubt_at_every_door(
     recall = np.mean([len(wanted[query].keys() & found[query].keys()) / 7 for query in ids])
     assert 0.1 < recall < 0.9
     assert sidecar(run)["index"]["recall"] == pytest.approx(recall)
-    doubt = f"its index finds {recall:.1%} of the passages that exact search finds; search exactly"
+    warning = (
+        f"its index finds {recall:.1%} of the passages that exact search finds; search exactly"
+    )
     on_disk = evaluate_run_sets(run.parent, data), score_runs([run], "length-short", data=data)
     for one in (result, *on_disk):
-        assert sum(doubt in text for text in one.doubts) == 1, one.doubts
+        assert sum(warning in text for text in one.warnings) == 1, one.warnings
     search = ["--set", "search.depth=7", "--set", "search.index=IVF16,Flat"]
     done = msshift("run", folder, *search, "--data", data, "--out", tmp_path / "by-command")
-    assert (done.returncode, doubt in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, warning in done.stderr) == (0, True), done.stderr
     done = msshift("evaluate", tmp_path / "by-command", "--data", data)
-    assert (done.returncode, doubt in " ".join(done.stdout.split())) == (0, True), done.stdout
+    assert (done.returncode, warning in " ".join(done.stdout.split())) == (0, True), done.stdout

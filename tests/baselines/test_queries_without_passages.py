@@ -77,7 +77,7 @@ def test_they_count_0(
     note = f"half/length: nothing was retrieved for {count // 2} of {count} queries, by the sidecar"
     for result in results:
         assert scores_of(result) == pytest.approx(by_hand)
-        assert any(doubt.startswith(note) for doubt in result.doubts), result.doubts
+        assert any(warning.startswith(note) for warning in result.warnings), result.warnings
         assert result.scores[0].run_facts()[0]["missing_queries"] == 0
     warning = f"half on length: nothing was retrieved for {count // 2} of {count} queries"
     assert any(message.startswith(warning) for message in caplog.messages)

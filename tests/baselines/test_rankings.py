@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from msshift_bench import SHIFTS, evaluate, evaluate_run_sets, read_run
-from msshift_bench.baselines import Plan, Run, System, make
+from msshift_bench.baselines import Plan, Run, System, make_runs
 from msshift_bench.baselines.rerankers.reranker import RerankSearch
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import DataError, UsageError
@@ -86,14 +86,14 @@ def test_a_plug_in_that_breaks_the_contract_is_refused(
     Plugin.ranked = staticmethod(ranked)
     plan = Plan(system=Plugin(), shifts=["length"], collection=COLLECTION, data=data, out=tmp_path)
     with pytest.raises((UsageError, DataError), match=re.escape(message)):
-        make(plan)
+        make_runs(plan)
     assert not list(tmp_path.glob("plugin/**/*"))
 
 
 def test_no_fact_may_have_a_key_of_the_sidecar(data: Path, tmp_path: Path) -> None:
     Plugin.ranked = staticmethod(with_fact("note"))
     plan = Plan(system=Plugin(), shifts=["length"], collection=COLLECTION, data=data, out=tmp_path)
-    (run,) = make(plan)
+    (run,) = make_runs(plan)
     written = sidecar(run)
     assert (written["note"], written["system"]) == ("mine", "plugin")
     free = {"note", "passages", "relevant_not_in_collection"}
@@ -101,7 +101,7 @@ def test_no_fact_may_have_a_key_of_the_sidecar(data: Path, tmp_path: Path) -> No
         Plugin.ranked = staticmethod(with_fact(key))
         refused = Plan(**{**vars(plan), "out": tmp_path / key})
         with pytest.raises(UsageError, match=re.escape(f"run.facts[{key!r}] would replace")):
-            make(refused)
+            make_runs(refused)
 
 
 def test_a_query_with_an_empty_ranking_counts_0(data: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_query_with_an_empty_ranking_counts_0(data: Path, tmp_path: Path) -> N
 
     Plugin.ranked = staticmethod(most)
     plan = Plan(system=Plugin(), shifts=["length"], collection=COLLECTION, data=data, out=tmp_path)
-    (file,) = make(plan)
+    (file,) = make_runs(plan)
     tests = open_dataset(data).test_sets(SHIFTS["length"])
     ids = sorted(row.query_id for rows in tests.values() for row in rows)
     answered = set(ids) - set(ids[::20])
@@ -157,7 +157,7 @@ def test_a_reranker_keeps_the_same_contract(
     Plugin.ranked = staticmethod(lambda run: Broken(depth=3, batch_size=8).rank(None, run))
     plan = Plan(system=Plugin(), shifts=["length"], collection=COLLECTION, data=data, out=tmp_path)
     with pytest.raises(DataError, match=re.escape(message)) as told:
-        make(plan)
+        make_runs(plan)
     query_id = re.findall(r"the reranking of query '([^']+)'", str(told.value))[0]
     assert query_id in MINI.queries
     # Scores that were saved would be refused again when the model is repaired.

@@ -70,7 +70,7 @@ def without_digests(result: Result) -> tuple[object, ...]:
     """Return what is the same of a result in memory, without the digests and number of files."""
     runs = [run | {"digest": "", "name": ""} for part in result.scores for run in part.run_facts()]
     notes = [note for note in result.notes if not note.text.startswith(("Noisy: ", "mine: "))]
-    return repr(list(result.figures)), result.tables(), notes, result.doubts, runs
+    return repr(list(result.figures)), result.tables(), notes, result.warnings, runs
 
 
 MODELS: dict[str, tuple[Callable[[], object], Values]] = {

@@ -16,12 +16,12 @@ import pytest
 from msshift_bench import libraries
 from msshift_bench.baselines import Run
 from msshift_bench.baselines.rerankers.reranker import distance_to_teacher
-from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
+from msshift_bench.baselines.systems.shift_data import ScoringBatch, ShiftData, Teacher
 from msshift_bench.baselines.training.teachers import _score_by_model, find_teacher
 from msshift_bench.baselines.training.training_data import (
     Example,
-    Meeting,
     TrainingData,
+    TrainingTuple,
     make_training_data,
     plan_batches,
 )
@@ -48,7 +48,7 @@ def _examples(count: int, *, shared: int = 1, pool: str = "") -> list[Example]:
     return [Example(f"q{n}", d, pools[n], frozenset({d})) for n, d in enumerate(relevant)]
 
 
-def _plan(examples: list[Example], **changes: int) -> list[list[Meeting]]:
+def _plan(examples: list[Example], **changes: int) -> list[list[TrainingTuple]]:
     return list(plan_batches(examples, **{"negatives": 1, "seed": 1, **changes}))
 
 
@@ -183,7 +183,7 @@ def test_parts_continue_in_the_order_of_one_training(run: Run, load: Make) -> No
     assert len(set().union(*queries)) < 20
 
 
-def by_length(lesson: Lesson, *_: Any) -> Any:
+def by_length(lesson: ScoringBatch, *_: Any) -> Any:
     """Score a passage by its length and half of the query's."""
     lengths = [len(text) for text in lesson.texts.to_pylist()]
     asked = zip(lesson.queries, lesson.candidates, strict=True)
@@ -226,16 +226,16 @@ def test_saved_training_data_is_checked_when_loaded(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lesson(source: ShiftData) -> Lesson:
+def lesson(source: ShiftData) -> ScoringBatch:
     """Return three training queries with three passages each."""
     texts = dict(sorted(MINI.passages())[:4])
     places = [np.array(chosen) for chosen in ([0, 1, 2], [1, 2, 3], [0, 2, 3])]
     queries = source.split("short", "train")[:3]
-    return Lesson(queries, list(texts), pa.array(list(texts.values())), places)
+    return ScoringBatch(queries, list(texts), pa.array(list(texts.values())), places)
 
 
 @pytest.fixture
-def write(source: ShiftData, lesson: Lesson, tmp_path: Path) -> Make:
+def write(source: ShiftData, lesson: ScoringBatch, tmp_path: Path) -> Make:
     ranking = {doc_id: 9.0 - place for place, doc_id in enumerate(lesson.doc_ids)}
     rankings = [(row.query_id, ranking) for row in lesson.queries]
 
@@ -256,7 +256,7 @@ def find(source: ShiftData) -> Make:
     return lambda folder: find_teacher(str(folder), source, "short", seed=1, batch_size=8)
 
 
-def test_scores_of_bm25_as_a_teacher(find: Make, lesson: Lesson) -> None:
+def test_scores_of_bm25_as_a_teacher(find: Make, lesson: ScoringBatch) -> None:
     teacher = find("bm25")
     assert teacher.facts["kind"] == "bm25"
     index = Bm25(MINI.passages())
@@ -272,7 +272,7 @@ def test_scores_of_bm25_as_a_teacher(find: Make, lesson: Lesson) -> None:
 
 
 def test_the_run_of_a_seed_comes_first_and_then_of_the_group(
-    find: Make, lesson: Lesson, write: Make
+    find: Make, lesson: ScoringBatch, write: Make
 ) -> None:
     folder = write(None, baseline="bm25", held_out=None)
     assert find(folder).score.args[0].name == "length.run.gz"
@@ -284,7 +284,7 @@ def test_the_run_of_a_seed_comes_first_and_then_of_the_group(
     assert teacher.score(lesson, pytest.fail).tolist() == [9, 8, 7, 8, 7, 6, 9, 7, 6]
 
 
-def test_scores_that_a_run_lacks_are_named(find: Make, lesson: Lesson, write: Make) -> None:
+def test_scores_that_a_run_lacks_are_named(find: Make, lesson: ScoringBatch, write: Make) -> None:
     first, second, third = (row.query_id for row in lesson.queries)
     known = dict.fromkeys(lesson.doc_ids[:3], 1.0)
     folder = write(of=[(first, known), (second, known)])
@@ -321,7 +321,7 @@ def test_teachers_that_are_refused(
 
 @pytest.mark.neural
 def test_a_teacher_whose_weights_were_changed_is_refused(tiny_models: Path) -> None:
-    given = Lesson((), [], pa.array([], pa.string()), []), pytest.fail
+    given = ScoringBatch((), [], pa.array([], pa.string()), []), pytest.fail
     with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
         _score_by_model(tiny_models / "my-bi-encoder", 8, "0" * 64, *given)
 

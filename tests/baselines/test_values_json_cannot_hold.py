@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from msshift_bench import evaluate
-from msshift_bench.baselines import Plan, Run, System, make
+from msshift_bench.baselines import Plan, Run, System, make_runs
 from msshift_bench.errors import UsageError
 from msshift_bench.search import Ranking
 from tests.baselines.conftest import COLLECTION
@@ -87,7 +87,9 @@ def given(place: str, value: Any, data: Path, out: Path) -> Path:
     """Make the run of `Given` with a value at a place, or find it complete."""
     Given.value = value
     system = Given(place=place, field={"key": value} if place == "field" else None)
-    (run,) = make(Plan(system=system, shifts=["length"], collection=COLLECTION, data=data, out=out))
+    (run,) = make_runs(
+        Plan(system=system, shifts=["length"], collection=COLLECTION, data=data, out=out)
+    )
     return run
 
 

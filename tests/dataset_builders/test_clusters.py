@@ -20,7 +20,7 @@ from msshift_bench.dataset_builders.clusters import (
     TOPIC_SCALE_RULE,
     Clustering,
     cluster_queries,
-    grow,
+    grow_groups,
     margins_summary,
     most_central,
     pairwise_distances,
@@ -133,7 +133,7 @@ def test_the_smallest_group_grows_by_what_is_nearest_to_its_native(
 ) -> None:
     natives = order[:count]
     try:
-        groups = grow(centroids, sizes, natives, target)
+        groups = grow_groups(centroids, sizes, natives, target)
     except DataError:
         # Every group but one may have outgrown the target by one cluster, no more.
         assert sum(sizes) < count * (target + max(sizes))
@@ -162,7 +162,7 @@ def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
     sizes = {"k": 45, "iterations": 25, "seed": 0, "target": 112, "groups": 5}
     assert clustering.parameters == sizes
     natives = select_farthest(clustering.centroids)
-    assert clustering.groups == grow(clustering.centroids, clustering.sizes, natives, 112)
+    assert clustering.groups == grow_groups(clustering.centroids, clustering.sizes, natives, 112)
     labels = clustering.labels_by_query()
     assert list(labels) == list(clustering.query_ids)
     assert set(labels.values()) == {"C0", "C1", "C2", "C3", "C4", OTHERS}
@@ -216,7 +216,7 @@ def test_what_cannot_be_clustered(cluster: Callable[..., Clustering]) -> None:
     refusals = {
         "UsageError 0 7": partial(select_farthest, line, 0),
         "UsageError 8 7": partial(select_farthest, line, 8),
-        "DataError 7 C1 3 5": partial(grow, line, [1] * 7, [0, 3], target=5),
+        "DataError 7 C1 3 5": partial(grow_groups, line, [1] * 7, [0, 3], target=5),
         "DataError 99 100": partial(
             cluster_queries, embeddings(ids, np.zeros((99, 4), np.float32))
         ),

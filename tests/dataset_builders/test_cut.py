@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from msshift_bench.data import count_rows
 from msshift_bench.dataset_builders.cut import (
     SPLIT_SCALE_RULE,
-    Cut,
+    ShiftSplits,
     cut_shift,
     cut_table,
     sample,
@@ -142,7 +142,7 @@ SIZES = st.fixed_dictionaries(
 
 def cut_groups(
     sizes: dict[str, int], seed: int, train_size: object, order: random.Random | None = None
-) -> Cut:
+) -> ShiftSplits:
     labelled = [(f"{group}{n}", group) for group, size in sizes.items() for n in range(size)]
     if order:
         order.shuffle(labelled)
@@ -205,5 +205,5 @@ def test_a_test_query_counts_where_others_train_on_its_words(
         split: [Row(str(n), text, groups[g], ("d",), (1,)) for n, (text, g) in enumerate(texts)]
         for split, texts in (("train", TRAIN), ("test", TEST))
     }
-    cut = Cut(Grouping(shift, {}, "rule", {}), cut_table(rows))
+    cut = ShiftSplits(Grouping(shift, {}, "rule", {}), cut_table(rows))
     assert cut.same_words() == dict(zip(groups, counts, strict=True))

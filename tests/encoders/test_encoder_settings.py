@@ -40,7 +40,7 @@ def test_default_settings_change_neither_identity_nor_facts(
 
 
 def test_default_settings_change_no_digest_of_unfinished_blocks() -> None:
-    block = embeddings._Block(
+    block = embeddings._VectorBlock(
         spec=EncoderSpec(""),
         sha256="0" * 64,
         libraries=(("torch", "2"),),

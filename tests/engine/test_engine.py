@@ -18,7 +18,7 @@ from msshift_bench import engine
 from msshift_bench._version import __version__
 from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
-from msshift_bench.engine import Engine, KeptArray, engine_in_use, hearing, using_engine
+from msshift_bench.engine import Engine, KeptArray, engine_in_use, receiving_reports, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError, UsageError
 from msshift_bench.plumbing import report_progress, reporting
 from tests.conftest import Build, Command
@@ -216,7 +216,7 @@ def test_a_task_reports_to_the_caller_and_works_in_its_folder(
     with (
         caplog.at_level("INFO", "msshift_bench"),
         reporting(lambda *one: reports.append(one)),
-        hearing(messages),
+        receiving_reports(messages),
     ):
         assert run(2) == 20
         with pytest.raises(DataError, match=r"^3 is too large$"):

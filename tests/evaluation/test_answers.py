@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Result, Settings, differences_of, losses_of
-from msshift_bench.output import Wording, answers_of, to_text
+from msshift_bench.output import SentenceFormat, answers_of, to_text
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import DAGGER, STAR, Figure, Figures
 from tests.support.answers import check_answer
@@ -159,13 +159,15 @@ def shown_percent(figure: Figure, value: float | None) -> str:
 
 @pytest.mark.parametrize(("figures", "sentence"), SENTENCES)
 def test_a_sentence_by_hand(figures: Sequence[Figure], sentence: str) -> None:
-    answers = answers_of(Figures(figures), Wording(shown_percent, "MRR@10", "", {"topics": TOPICS}))
+    answers = answers_of(
+        Figures(figures), SentenceFormat(shown_percent, "MRR@10", "", {"topics": TOPICS})
+    )
     assert answers[0].text == sentence
 
 
 def test_only_sentences_without_a_shift_in_words_name_it() -> None:
     figures = [LOSES, *groups("rel_loss", 0.1, 0.2), row("score", 0.3, system="b"), ON_TOPICS]
-    answers = answers_of(Figures(figures), Wording(shown_percent, "MRR@10", " of MRR@10"))
+    answers = answers_of(Figures(figures), SentenceFormat(shown_percent, "MRR@10", " of MRR@10"))
     assert [answer.text.partition(" [")[0] for answer in answers] == [
         "a loses 5.5%",
         "length: b scores 30.0 in MRR@10",

@@ -1,4 +1,4 @@
-"""Runs and data that do not belong together are refused, and what is allowed leaves a doubt."""
+"""Runs and data that do not belong together are refused, and what is allowed leaves a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import RunError, UnknownNameError
 from msshift_bench.evaluation import (
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     Scores,
     Settings,
@@ -72,7 +72,7 @@ def models(tmp_path: Path) -> Path:
 def score(models: Path, *allow: str, data: DataInfo | None = None) -> tuple[Scores, list[str]]:
     """Score a run set as an evaluation does; return the scores and the warnings."""
     (found,) = find_run_sets([models.parent])
-    opened = Opened([OpenedRunSet.of(found, TESTS)], data or DataInfo())
+    opened = OpenedRuns([OpenedRunSet.of(found, TESTS)], data or DataInfo())
     (scores,), _, warnings = score_opened(opened, Settings("RR@2"), allow)
     return scores, warnings
 

@@ -134,7 +134,7 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
     shutil.copy(long.with_name("short.run.gz"), long)
     with pytest.raises(RunError, match=r"seed 2 .*\[identical-runs\]"):
         evaluate(runs)
-    assert evaluate(runs, "identical").doubts == [
+    assert evaluate(runs, "identical").warnings == [
         f"{long} contains the same rankings as {long.with_name('short.run.gz')}"
     ]
     long.unlink()
@@ -142,8 +142,8 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
         evaluate(runs)
     result = evaluate(runs, "partial")
     assert result.figures.names("model") == ["all", "short", "long"]
-    (doubt,) = result.doubts
-    assert doubt.startswith("mine on dl (length): no run without long (seed 2); seed 1 alone can")
+    (warning,) = result.warnings
+    assert warning.startswith("mine on dl (length): no run without long (seed 2); seed 1 alone can")
     long.write_bytes(content)
 
     write(runs / "mine-all", "../length", (1, 1, 1, 1))
@@ -158,7 +158,7 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
             evaluate(runs)
         result = evaluate(runs, "other-data")
         assert result.figures.where(figure="drop", against="mine-all")
-        assert any(f"in {name} (--allow other-data)" in doubt for doubt in result.doubts)
+        assert any(f"in {name} (--allow other-data)" in warning for warning in result.warnings)
         (runs / other).unlink()
 
 
@@ -270,10 +270,10 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
     system = variant_runs / "dense"
     short, long = (system / f"extra/typed/length/{group}.run" for group in ("short", "long"))
 
-    def refuse(case: str, allowance: str = "", doubt: str = "", **options: Any) -> None:
+    def refuse(case: str, allowance: str = "", warning: str = "", **options: Any) -> None:
         check_refusals({case: partial(evaluate_variants, **options)})
         if allowance:
-            assert any(doubt in text for text in evaluate_variants(allowance).doubts)
+            assert any(warning in text for text in evaluate_variants(allowance).warnings)
 
     def say(run: Path, weights: str, **content: Any) -> None:
         training = {"training": {"weights_sha256": weights}, "parameters": {}}

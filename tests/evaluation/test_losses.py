@@ -23,7 +23,7 @@ from msshift_bench.evaluation import (
     parse_measure,
     show_delta,
 )
-from msshift_bench.evaluation.checks import remarks_about
+from msshift_bench.evaluation.checks import run_warnings
 from msshift_bench.output import to_markdown
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
@@ -93,11 +93,11 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     (scores,) = score(tiny_runs / "dense", allow=allow)
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
-    (doubt,) = remarks_about(scores)
-    assert doubt.startswith(
+    (warning,) = run_warnings(scores)
+    assert warning.startswith(
         "dense/length: no run without long (seed 2); seed 1 alone can be evaluated"
     )
-    assert doubt.endswith("; the model without long counts in no loss")
+    assert warning.endswith("; the model without long counts in no loss")
     figures = evaluate(tiny_runs / "dense", allow).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
@@ -182,7 +182,7 @@ def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out
     outs = result.figures.where(slice="mixed", figure="out")
     assert [(row.group, row.queries) for row in outs] == [("long", 30), ("mean", 30)]
     assert outs[0].value == outs[1].value
-    assert result.doubts == []
+    assert result.warnings == []
     counted_as_zero = evaluate_run_sets(lacking, data, labels=labels).figures
     outs = counted_as_zero.where(slice="mixed", figure="out")
     assert outs.names("group") == ["short", "long", "mean"]
@@ -190,7 +190,9 @@ def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out
     rare = {gone: "rare", long[0]: "kept"}
     result = evaluate_run_sets(lacking, data, settings=skip, labels=rare)
     assert result.figures.names("slice") == ["", "kept", "others"]
-    assert result.doubts == ["dense/length: no slice rare, because a run lacks each of its queries"]
+    assert result.warnings == [
+        "dense/length: no slice rare, because a run lacks each of its queries"
+    ]
 
 
 def test_labels_of_other_queries_are_refused(

@@ -71,8 +71,8 @@ def test_equal_rankings_and_changed_ids_are_found_without_a_second_decode(
     tmp_path: Path, decoded: Counter[str]
 ) -> None:
     runs = [write(tmp_path / f"{digits}.run", lines_of(f"{{:.{digits}f}}")) for digits in (6, 4, 0)]
-    doubts = score_runs(runs, QRELS, Settings("RR@10")).doubts
-    found = [doubt for doubt in doubts if "the same rankings" in doubt]
+    warnings = score_runs(runs, QRELS, Settings("RR@10")).warnings
+    found = [warning for warning in warnings if "the same rankings" in warning]
     assert found == [f"{runs[1]} contains the same rankings as {runs[0]}"]
     lost = write(tmp_path / "lost.run", lines_of(doc="{}"))
     with pytest.raises(RunError, match="ids-changed"):

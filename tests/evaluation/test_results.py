@@ -21,7 +21,7 @@ from msshift_bench import (
     score_runs,
 )
 from msshift_bench.data import DataInfo, read_labels
-from msshift_bench.evaluation import LeftOut, Note, Section
+from msshift_bench.evaluation import LeakedQueries, Note, Section
 from msshift_bench.stats import Figures
 
 pd = pytest.importorskip("pandas")
@@ -29,7 +29,7 @@ pd = pytest.importorskip("pandas")
 
 def losses(world: Path) -> Result:
     labels = read_labels(str(world / "labels.tsv"), world / "msshift")
-    without = LeftOut(frozenset(list(labels)[::9]), "a list")
+    without = LeakedQueries(frozenset(list(labels)[::9]), "a list")
     runs, data = world / "runs", world / "msshift"
     settings = Settings("RR@10 ASL@5")
     return evaluate_run_sets(runs, data, ["topics"], settings, labels=labels, without=without)
@@ -117,7 +117,7 @@ def test_tables_are_rectangles_above_their_notes(result: Result) -> None:
         assert {len(row) for row in table.rows} == {len(table.header)}
         assert any(cell.text not in ("", "-") for row in table.rows for cell in row[table.names :])
     assert {note.text for note in result.notes} <= {line for _, lines in sections for line in lines}
-    assert result.doubts == [note.text for note in result.notes if note.kind == "doubt"]
+    assert result.warnings == [note.text for note in result.notes if note.kind == "doubt"]
 
 
 def test_per_query_scores_give_the_means(result: Result) -> None:
@@ -157,4 +157,4 @@ def test_notes_stand_below_the_tables_that_they_are_about() -> None:
         ["of length"],
         ["of length", "of all"],
     ]
-    assert result.doubts == ["of all"]
+    assert result.warnings == ["of all"]

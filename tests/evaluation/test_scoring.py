@@ -16,7 +16,7 @@ from msshift_bench.cli import app
 from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import (
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     Settings,
     open_test_set,
@@ -115,29 +115,29 @@ def write(path: Path, spell: Callable[[str], str] = str, depth: int = 1) -> Path
     return path
 
 
-def doubts_of_score(folder: Path, **options: Any) -> list[str]:
-    return score_runs([write(folder / "a.run", **options)], OF_ZEROS, SETTINGS).doubts
+def warnings_of_score(folder: Path, **options: Any) -> list[str]:
+    return score_runs([write(folder / "a.run", **options)], OF_ZEROS, SETTINGS).warnings
 
 
-def doubts_of_evaluate(folder: Path, **options: Any) -> list[str]:
+def warnings_of_evaluate(folder: Path, **options: Any) -> list[str]:
     for number, group in enumerate(("short", "long")):
         path = write(folder / "dense" / "length" / f"{group}.run", **options)
         path.write_text(f"{path.read_text()}q0 Q0 y{number} 200 -200.0 tag\n")
     tests = TestSet("length", OF_ZEROS, {"short": QUERIES[:12], "long": QUERIES[12:]})
-    opened = Opened([OpenedRunSet.of(*find_run_sets([folder]), tests)])
+    opened = OpenedRuns([OpenedRunSet.of(*find_run_sets([folder]), tests)])
     return score_opened(opened, SETTINGS).warnings
 
 
-DOORS = pytest.mark.parametrize("doubts_of", [doubts_of_score, doubts_of_evaluate])
+DOORS = pytest.mark.parametrize("warnings_of", [warnings_of_score, warnings_of_evaluate])
 
 
 @DOORS
 @pytest.mark.parametrize("spelling", ["{0:.0f}", "{1}.0", "0{1}", "{0:.1f}"])
 def test_ids_that_lost_or_gained_zeros_are_refused(
-    tmp_path: Path, doubts_of: Doubts, spelling: str
+    tmp_path: Path, warnings_of: Doubts, spelling: str
 ) -> None:
     with pytest.raises(RunError) as caught:
-        doubts_of(tmp_path, spell=lambda doc: spelling.format(float(doc), doc))
+        warnings_of(tmp_path, spell=lambda doc: spelling.format(float(doc), doc))
     (finding,) = caught.value.findings
     assert finding.code == "ids-changed"
     written = spelling.format(100, JUDGED[0])
@@ -146,14 +146,14 @@ def test_ids_that_lost_or_gained_zeros_are_refused(
 
 
 @DOORS
-def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, doubts_of: Doubts) -> None:
-    (remark,) = doubts_of(tmp_path, spell=lambda doc: f"other-{doc}", depth=200)
+def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, warnings_of: Doubts) -> None:
+    (remark,) = warnings_of(tmp_path, spell=lambda doc: f"other-{doc}", depth=200)
     assert "no relevant passage is retrieved for any of its 24 queries" in remark
-    (remark,) = doubts_of(tmp_path, depth=50)
-    depth = 50 if doubts_of is doubts_of_score else 51
+    (remark,) = warnings_of(tmp_path, depth=50)
+    depth = 50 if warnings_of is warnings_of_score else 51
     assert f"R@100 needs more passages: no ranking has more than {depth}" in remark
-    assert ("(2 of 2 run files)" in remark) == (doubts_of is doubts_of_evaluate)
-    assert doubts_of(tmp_path, depth=100) == []
+    assert ("(2 of 2 run files)" in remark) == (warnings_of is warnings_of_evaluate)
+    assert warnings_of(tmp_path, depth=100) == []
 
 
 def test_ids_that_lost_zeros_are_refused_on_standard_input(
@@ -208,15 +208,15 @@ def test_a_run_that_lacks_a_tenth_of_the_queries_is_refused_unless_it_is_asked_f
     (counted,) = score_runs([run], OF_ZEROS, allow=["partial"]).figures.where(figure="score")
     (skipped,) = score_runs([run], OF_ZEROS, Settings(missing="skip")).figures.where(figure="score")
     assert (counted.value, skipped.value) == (21 / 24, 1.0)
-    assert score_runs([without(2)], OF_ZEROS).doubts == [
+    assert score_runs([without(2)], OF_ZEROS).warnings == [
         f"{run}: test queries missing from the run: 2 of 24 of <qrels>"
     ]
-    assert score_runs([without(1)], OF_ZEROS).doubts == []  # less than a twentieth
+    assert score_runs([without(1)], OF_ZEROS).warnings == []  # less than a twentieth
 
 
 def test_levels_and_ties_that_decide_a_mean_are_told(tmp_path: Path) -> None:
     settings = Settings(measures=("RR(rel=2)@10", "RR(rel=1)@10"))
-    (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], OF_ZEROS, settings).doubts
+    (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], OF_ZEROS, settings).warnings
     assert remark.endswith("RR(rel=2)@10 is 0: no passage has a judgement above 1")
     first = {query: {doc: 2.0, "x": 1.0} for query, doc in zip(QUERIES, JUDGED, strict=True)}
     tied = {**first, "q0": {JUDGED[0]: 1.0, "x": 1.0}}

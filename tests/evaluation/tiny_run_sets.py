@@ -8,7 +8,7 @@ from typing import Any
 
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.evaluation import (
-    Opened,
+    OpenedRuns,
     OpenedRunSet,
     Result,
     Scores,
@@ -47,7 +47,7 @@ def score(
 ) -> list[Scores]:
     """Check and score the run sets in a folder."""
     run_sets = [OpenedRunSet.of(part, TEST_SET) for part in find_run_sets([root])]
-    return score_opened(Opened(run_sets), settings or Settings(), allow).scores
+    return score_opened(OpenedRuns(run_sets), settings or Settings(), allow).scores
 
 
 def evaluate(root: Path, allow: Collection[str] = (), **settings: Any) -> Result:

@@ -55,7 +55,7 @@ NO_RUNS = "it reads no runs"
 HUB = "its input is a repository or the folder of a build, checked by digests"
 
 WITHOUT_DOOR: Mapping[str, str] = {
-    "build, run, pretrain, triples, build_dataset, add_triples, add_split_leakage, make, "
+    "build, run, pretrain, triples, build_dataset, add_triples, add_split_leakage, make_runs, "
     "open_collection, import_official, training_pairs, validation_candidates, "
     "mteb_tasks": "a collection: tests/dataset_builders try what is odd",
     "export, install, push, load_triples, install_dataset, push_dataset, hydrate_dataset": HUB,
@@ -69,7 +69,7 @@ WITHOUT_DOOR: Mapping[str, str] = {
     "write_run": "it writes what is in memory: tests/runs/test_writing.py",
     "evaluate": "its runs are made by a model in memory: test_odd_models.py",
     "set_similarity, make_variants, link_losses, review_leakage": "in memory",
-    "analyse_report, draw_result, predict_losses": "they take a result, with its doubts",
+    "analyse_report, draw_result, predict_losses": "they take a result, with its warnings",
 }
 """Commands and functions that take no hostile input of these kinds -> why."""
 

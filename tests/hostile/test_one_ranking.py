@@ -9,7 +9,7 @@ import pytest
 
 from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import Opened, OpenedRunSet, Settings, score_opened, score_runs
+from msshift_bench.evaluation import OpenedRuns, OpenedRunSet, Settings, score_opened, score_runs
 from msshift_bench.runs import Judgements, find_run_sets, judge_run, read_run, write_run
 
 QUERIES = [f"q{number}" for number in range(24)]
@@ -56,7 +56,7 @@ CHANGES: dict[str, tuple[Callable[[float], float], str]] = {
 
 def check(folder: Path) -> None:
     tests = TestSet("length", QRELS, {"short": QUERIES[:12], "long": QUERIES[12:]})
-    score_opened(Opened([OpenedRunSet.of(*find_run_sets([folder]), tests)]), SETTINGS)
+    score_opened(OpenedRuns([OpenedRunSet.of(*find_run_sets([folder]), tests)]), SETTINGS)
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -97,12 +97,12 @@ def test_one_ranking_in_two_files_is_a_warning(tmp_path: Path, reference: str | 
     second = written(tmp_path, "second", scaled(made(), lambda score: score / 2), "{:.7f}", "other")
     compared = None if reference is None else second
     result = score_runs([first, second], QRELS, SETTINGS, reference=compared)
-    assert f"{second} contains the same rankings as {first}" in result.doubts
+    assert f"{second} contains the same rankings as {first}" in result.warnings
 
 
 def test_runs_in_memory_are_compared_too() -> None:
     result = score_runs([made(), scaled(made(), lambda score: score / 2)], QRELS, SETTINGS)
-    assert any("the same rankings" in doubt for doubt in result.doubts)
+    assert any("the same rankings" in warning for warning in result.warnings)
 
 
 def test_the_digest_of_a_ranking_is_that_of_its_order_and_passages(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import Plan, make, open_system
+from msshift_bench.baselines import Plan, make_runs, open_system
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import NotFoundError, RunError
 from msshift_bench.evaluation import Result, evaluate_extra_tests, score_runs
@@ -70,7 +70,7 @@ def test_sidecars_have_the_counts_for_readers_without_the_data_set(
     tuned = open_system("bm25-tuned", changes={"depth": 10})
     sets = {"own": tmp_path / "own"}
     where = {"collection": "mini:500", "out": tmp_path / "runs", "data": data}
-    make(Plan(system=tuned, shifts=["length"], extra_test=sets, **where))
+    make_runs(Plan(system=tuned, shifts=["length"], extra_test=sets, **where))
     sidecar = tmp_path / "runs/bm25-tuned/extra/own/length/short.run.json"
     counted = json.loads(sidecar.read_text())["trained_on"]
     assert (counted["queries"], counted["ids"], counted["trained"]) == (SOME, SOME, SOME)
@@ -92,9 +92,9 @@ def test_its_own_training_queries_are_refused_unless_allowed(
     assert "--allow leaked" in finding.fix
 
     result = evaluate(tmp_path, data, "leaked")
-    (doubt,) = (doubt for doubt in result.doubts if "trained on" in doubt)
-    assert f"the model without short trained on {SOME} of the {SOME}" in doubt
-    assert "(--allow leaked)" in doubt
+    (warning,) = (warning for warning in result.warnings if "trained on" in warning)
+    assert f"the model without short trained on {SOME} of the {SOME}" in warning
+    assert "(--allow leaked)" in warning
     counts = {row["model"]: row for row in result.to_json()["trained_on"]}
     assert counts["short"]["ids"] == counts["short"]["words"] == SOME
     assert counts["long"]["ids"] == counts["long"]["words"] == 0
@@ -129,7 +129,7 @@ def test_shared_judgements_are_reported_and_not_refused(
     result = evaluate(tmp_path, data)
     line = f"own (length): of {SOME} queries, the model without short trained on 0"
     assert f"{line} and {SOME} share a relevant passage with a training query" in notes(result)
-    assert not [doubt for doubt in result.doubts if "passage with" in doubt]
+    assert not [warning for warning in result.warnings if "passage with" in warning]
 
 
 def test_the_table_reports_that_the_data_set_was_not_read(
@@ -182,7 +182,7 @@ def test_a_single_run_whose_sidecar_names_its_model_is_refused_too(
     with pytest.raises(RunError, match=rf"trained on {SOME} of the {SOME} queries"):
         score_runs([run], judged, data=data)
     result = score_runs([run], judged, data=data, allow=["leaked"])
-    assert any("(--allow leaked)" in doubt for doubt in result.doubts)
+    assert any("(--allow leaked)" in warning for warning in result.warnings)
     sidecar(run, data, "long")
     assert "without long trained on 0 and" in notes(score_runs([run], judged, data=data))
     sidecar(run, data, None)

@@ -75,8 +75,8 @@ BOTH = {query: {**docs, "x": 0.5} for query, docs in RUN.items()}
 
 
 def remarks(measures: str, qrels: dict[str, dict[str, int]]) -> list[str]:
-    doubts = score_runs([BOTH], qrels, Settings(measures)).doubts
-    return [doubt for doubt in doubts if "judgements" in doubt]
+    warnings = score_runs([BOTH], qrels, Settings(measures)).warnings
+    return [warning for warning in warnings if "judgements" in warning]
 
 
 def test_a_measure_that_counts_grade_1_names_the_one_that_does_not() -> None:

@@ -190,7 +190,7 @@ def test_a_model_in_memory_ranks_one_passage_more(arguments: Path, tmp_path: Pat
         measures=MEASURES,
         **{**given, "depth": DEPTH + 1},
     )
-    assert any("own-id-first" in line for line in written.doubts)
+    assert any("own-id-first" in line for line in written.warnings)
     for data, settings in (("own", MEASURES), ("plain", Settings(MEASURES, exclude="own-id"))):
         result = evaluate(deeper, "length", data=arguments / data, measures=settings, **given)
         assert in_python(result) == pytest.approx(
@@ -301,10 +301,10 @@ def test_equal_ids_that_mean_nothing_are_kept_without_a_warning(tmp_path: Path) 
     run = {number: {number: 2.0, f"{number}00": 1.0} for number in numbers}
     found = score_runs([run], answers, "RR@2")
     assert found.figures.first(figure="score").value == 1.0
-    assert found.doubts == []
+    assert found.warnings == []
     rarely = {n: run[n] if int(n) < 19 else {f"{n}00": 1.0} for n in numbers}
-    assert score_runs([rarely], others, "RR@2").doubts == []
-    (warning,) = score_runs([run], others, "RR@2").doubts
+    assert score_runs([rarely], others, "RR@2").warnings == []
+    (warning,) = score_runs([run], others, "RR@2").warnings
     assert "[own-id-first]" in warning
     assert "200 of 200" in warning
 

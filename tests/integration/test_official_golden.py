@@ -15,7 +15,7 @@ import pytest
 
 from msshift_bench.data import count_rows, open_collection
 from msshift_bench.dataset_builders.audit import audit_release
-from msshift_bench.dataset_builders.cut import Cut
+from msshift_bench.dataset_builders.cut import ShiftSplits
 from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, question_matcher
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.zhan import read_resttest
@@ -38,7 +38,7 @@ def release(real_data: Path) -> OfficialRelease:
 
 
 @pytest.fixture(scope="module")
-def resttest(real_data: Path) -> Cut:
+def resttest(real_data: Path) -> ShiftSplits:
     collection = open_collection(real_data / "msmarco-pool")
     return read_resttest(real_data / "extrapolate-eval", collection)[0]
 
@@ -71,7 +71,7 @@ def test_the_eight_orphans(release: OfficialRelease) -> None:
     assert held.isdisjoint(query_id for ids in orphans.values() for query_id in ids)
 
 
-def test_the_buckets_of_resttest(release: OfficialRelease, resttest: Cut) -> None:
+def test_the_buckets_of_resttest(release: OfficialRelease, resttest: ShiftSplits) -> None:
     """ReSTTest and the shift ``length`` divide MS MARCO's dev-small with the same judgements."""
     counts = [counts["test"] for counts in count_rows(resttest.shift, resttest.table).values()]
     assert counts == [981, 2206, 1824, 1491, 478]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import Plan, Run, System, make, open_system
+from msshift_bench.baselines import Plan, Run, System, make_runs, open_system
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.backbones import _SPECIAL, learn_word_pieces
 from msshift_bench.data.collection import open_collection
@@ -38,7 +38,7 @@ def test_a_bi_encoder_learns_and_loses_on_the_topic_that_is_held_out(
     def evaluated(system: System, *held_out: str) -> Figures:
         out = tmp_path / system.digest()
         given: dict[str, Any] = {"collection": collection, "data": data, "held_out": held_out}
-        make(Plan(system=system, shifts=["topics"], out=out, **given))
+        make_runs(Plan(system=system, shifts=["topics"], out=out, **given))
         return evaluate_run_sets([out], data, allow=["partial"]).figures
 
     trained, untrained = evaluated(recipe, "C1", "C2"), evaluated(still, "C2")
@@ -90,7 +90,7 @@ def test_the_first_steps_of_the_paper_s_recipes(
         validation=recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2),
     )
     given: dict[str, Any] = {"data": data, "collection": "mini:300", "held_out": ["short"]}
-    (run,) = make(Plan(system=shortened, shifts=["length"], out=tmp_path, **given))
+    (run,) = make_runs(Plan(system=shortened, shifts=["length"], out=tmp_path, **given))
     training = sidecar(run)["training"]
     assert training["steps"] == 2
     assert training["weights_sha256"] != training["initial_weights_sha256"]

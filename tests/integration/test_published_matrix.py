@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.analysis import load_published
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
 from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift
@@ -31,7 +31,7 @@ def write_test_sets(folder: Path, shift: Shift) -> None:
         )
 
     rows_of = {"train": rows("train", 1), "validation": (), "test": rows("test", QUERIES)}
-    cut = Cut(Grouping(shift.name, {}, "by hand", {}), cut_table(rows_of))
+    cut = ShiftSplits(Grouping(shift.name, {}, "by hand", {}), cut_table(rows_of))
     write_dataset(
         folder,
         [cut],

@@ -176,9 +176,9 @@ def test_commands_refuse_and_continue_with_allow(
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     notes = json.loads(output.read_text())["notes"]
-    doubts = [note["text"] for note in notes if note["kind"] == "doubt"]
-    assert [f"warning: {doubt}" for doubt in doubts] == warnings
-    assert all(doubt in done.stdout for doubt in doubts)
+    texts = [note["text"] for note in notes if note["kind"] == "doubt"]
+    assert [f"warning: {text}" for text in texts] == warnings
+    assert all(text in done.stdout for text in texts)
 
 
 def test_a_check_refuses_what_scoring_refuses(

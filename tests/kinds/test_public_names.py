@@ -340,7 +340,8 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
     "System": (lambda: First(doc_id="9").parameters()["doc_id"], "9"),
     "Plan": (lambda: [run.state() for run in plan().runs()], ["new", "new"]),
     # One passage for each query.
-    "make": (lambda: [sum(map(len, ms.read_run(path).values())) for path in ms.make(plan())],
+    "make_runs": (
+        lambda: [sum(map(len, ms.read_run(path).values())) for path in ms.make_runs(plan())],
         [106, 106]),
     "training_pairs": (lambda: ms.training_pairs("length-short", limit=9).column_names,
         ["anchor", "positive"]),
@@ -418,7 +419,7 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
         "detectable_rel_loss": (lambda: ms.detectable_rel_loss(-1), "-1"),
         "evaluate": (lambda: ms.evaluate(RelevantSecond(), "length", seeds=(-1,)), "-1"),
         "find_leakage": (lambda: ms.find_leakage("train.tsv", POPE, threshold=2.0), "2.0"),
-        "make": (lambda: ms.make(plan(gpus=-3)), "-3"),
+        "make_runs": (lambda: ms.make_runs(plan(gpus=-3)), "-3"),
         "push_dataset": (lambda: ms.push_dataset("msshift", "msshift"), "'msshift'"),
         "read_annotations": (lambda: ms.read_annotations(["ada.csv"], both="same"), "'same'"),
         "review_leakage": (lambda: ms.review_leakage(sheets(), precision=1.5), "1.5"),

@@ -16,7 +16,7 @@ from msshift_bench.annotation import similar_pairs
 from msshift_bench.baselines.rerankers.word_reranker import WordTable, WordVectors, make_word_table
 from msshift_bench.data import Collection, ContentDigest
 from msshift_bench.dataset_builders.clusters import top_terms
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
 from msshift_bench.dataset_builders.groups import (
     group_by_length,
     group_by_rarest_term,
@@ -73,7 +73,7 @@ def has_the_same_words(words: str, _: Path) -> bool:
         "test": [Row.judged("8", OTHER, "short", {"d2": 1})],
     }
     grouping = Grouping("length", {"1": "long", "8": "short"}, "split-space", {})
-    return Cut(grouping, cut_table(rows)).same_words(words) == {"short": 1, "long": 0}
+    return ShiftSplits(grouping, cut_table(rows)).same_words(words) == {"short": 1, "long": 0}
 
 
 def leaks(words: str, _: Path) -> bool:
@@ -142,7 +142,7 @@ DOORS: dict[str, Callable[[str, Path], bool]] = {
     "nearest-query": is_near_by_vectors,
     "find_leakage, words": leaks,
     "find_leakage, terms": nearly_leaks,
-    "Cut.same_words": has_the_same_words,
+    "ShiftSplits.same_words": has_the_same_words,
     "Bm25": is_searched,
     "Run.bm25": is_searched_in_a_run,
     "mine_negatives": is_the_negative,

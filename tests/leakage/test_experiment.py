@@ -16,8 +16,8 @@ from scipy import stats
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     KINDS_OF_LEAKAGE,
-    LearntPair,
     RerankedTopic,
+    TrainingInstance,
     leakage_experiment,
     make_training_sets,
 )
@@ -27,8 +27,10 @@ from tests.support.refusals import check_refusals
 SIZES, SEEDS = (8, 16, 32), (1, 2, 3)
 
 
-def pairs_of(kind: str, count: int) -> list[LearntPair]:
-    return [LearntPair(f"{kind}{n}", f"text {n}", f"r{n}", f"o{n}", kind) for n in range(count)]
+def pairs_of(kind: str, count: int) -> list[TrainingInstance]:
+    return [
+        TrainingInstance(f"{kind}{n}", f"text {n}", f"r{n}", f"o{n}", kind) for n in range(count)
+    ]
 
 
 def test_sets_of_every_size_hold_the_same_leak() -> None:
@@ -79,14 +81,14 @@ def ndcg(one: RerankedTopic, scores: Any) -> float:
 
 TOPICS = [topic(f"topic {n}") for n in range(12)]
 SYSTEMS = ("one", "two")
-LEAKED = [LearntPair("q", "x", "b", "a", one.query_id) for one in TOPICS]
+LEAKED = [TrainingInstance("q", "x", "b", "a", one.query_id) for one in TOPICS]
 Scores = dict[tuple[str, str, int, int], list[Any]]
 
 
 def result_of(
     scores: Scores,
-    leaked: Sequence[LearntPair] = LEAKED,
-    test: Sequence[LearntPair] = LEAKED,
+    leaked: Sequence[TrainingInstance] = LEAKED,
+    test: Sequence[TrainingInstance] = LEAKED,
     topics: Sequence[RerankedTopic] = TOPICS,
 ) -> Result:
     systems, sizes, seeds = (
@@ -186,9 +188,9 @@ def test_a_first_rank_counts_where_nothing_relevant_is_a_candidate() -> None:
 
 def test_leaked_passages_that_rise_and_fall() -> None:
     pairs = [
-        LearntPair("q1", "x", "b", "a", "topic 0"),
-        LearntPair("q2", "x", "z", "c", "topic 0"),
-        LearntPair("q3", "x", "b", "c", "topic 3"),
+        TrainingInstance("q1", "x", "b", "a", "topic 0"),
+        TrainingInstance("q2", "x", "z", "c", "topic 0"),
+        TrainingInstance("q3", "x", "b", "c", "topic 3"),
     ]
     before, after = np.array([3.0, 2, 1, 0, 0]), np.array([1.0, 4, 2, 0, 3])
     scores = {

@@ -220,7 +220,7 @@ def test_a_prompt_called_passage_stands_before_no_text(build_once: Build) -> Non
     # A word that is not in the vocabulary has the vector of [UNK]; model2vec omits it.
     assert model.encode_document("fish zebra").tolist() == [0.5, 0.5, 0]
     result = evaluate(model, "length", data=build_once("mini:300", "length"), depth=10)
-    assert any(re.search(r"prompts? passage\b", str(doubt)) for doubt in result.doubts)
+    assert any(re.search(r"prompts? passage\b", str(warning)) for warning in result.warnings)
 
 
 @pytest.mark.neural

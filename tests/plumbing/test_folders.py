@@ -21,13 +21,13 @@ from msshift_bench.plumbing import folders
 from msshift_bench.plumbing.folders import (
     check_contents,
     check_folder,
+    clean_up,
     copy_files,
     hold_folder,
     hold_unfinished,
     is_held,
     remove_folder,
     replace_folder,
-    settle,
 )
 
 
@@ -92,7 +92,7 @@ def test_a_reader_waits_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.M
         hold_folder(tmp_path / ".data.partial"),
         pytest.raises(UsageError, match="another process is writing"),
     ):
-        settle(tmp_path / "data")
+        clean_up(tmp_path / "data")
     assert names(tmp_path / ".data.partial") == ["new", "old"]
 
 
@@ -113,7 +113,7 @@ def test_the_old_folder_stays_if_the_new_one_cannot_be_renamed(
         write(partial, "new")
     assert names(tmp_path) == [".data.partial" if "old" in failing else "data"]
     monkeypatch.undo()
-    settle(folder)
+    clean_up(folder)
     assert names(tmp_path) == ["data"]
     assert names(folder) == ["old"]
 
@@ -137,7 +137,7 @@ def test_a_reader_does_not_wait_for_files_that_cannot_be_removed(
     write(tmp_path / ".data.partial", "left by a killed process")
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     monkeypatch.setattr(time, "sleep", pytest.fail)
-    settle(tmp_path / "data")
+    clean_up(tmp_path / "data")
     assert names(tmp_path) == [".data.partial"]
 
 
@@ -150,7 +150,7 @@ def test_a_file_and_the_root_of_a_file_system_are_not_replaced(tmp_path: Path) -
         (tmp_path / "new").touch()  # by another process
     assert names(tmp_path) == ["file", "new"]
     root = Path("/")
-    settle(root)
+    clean_up(root)
     with pytest.raises(UsageError, match="/ is the root of the file system; give a folder in it"):
         check_folder(root)
     with pytest.raises(UsageError, match="/ is the root of the file system"), replace_folder(root):

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.plumbing import (
+    clean_up,
     copy_files,
     hold_unfinished,
     remove_folder,
     replace_folder,
-    settle,
     write_array,
     write_json,
     write_parquet,
@@ -103,7 +103,7 @@ def kill_everywhere(writer: str, root: Path, kill: Kill, *, is_over: bool) -> in
         prepare()
         if not kill(lambda: WRITERS[writer](root), root, number):
             return number - 1
-        settle(root / "data")
+        clean_up(root / "data")
         found = {name: one for name, one in final_files().items() if ".partial" not in name}
         assert found in (before, after), (number, found)
         WRITERS[writer](root)

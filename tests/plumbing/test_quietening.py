@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.plumbing import quieten
+from msshift_bench.plumbing import silence_libraries
 
 pytestmark = pytest.mark.neural
 
@@ -45,17 +45,17 @@ def libraries() -> Iterator[Libraries]:
 
 def test_named_libraries_print_nothing_and_then_as_before(libraries: Libraries) -> None:
     levels, both = libraries.levels, (libraries.datasets, libraries.transformers)
-    with pytest.raises(ValueError, match="within"), quieten(*both):
+    with pytest.raises(ValueError, match="within"), silence_libraries(*both):
         assert libraries.bars == (False, False)
         assert libraries.levels == (logging.ERROR, logging.ERROR)
         raise ValueError("within")
     assert (libraries.bars, libraries.levels) == ((True, True), levels)
-    with quieten(libraries.datasets):
+    with silence_libraries(libraries.datasets):
         assert libraries.bars == (False, True)
-    with quieten(libraries.transformers):
+    with silence_libraries(libraries.transformers):
         assert libraries.bars == (True, False)
     libraries.datasets.disable_progress_bars()
     libraries.transformers.utils.logging.disable_progress_bar()
-    with quieten(*both):
+    with silence_libraries(*both):
         pass
     assert libraries.bars == (False, False), "disabled bars stay disabled"

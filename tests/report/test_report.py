@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, say_link
+from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, link_text
 from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
@@ -242,7 +242,7 @@ def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
     for name in indicators:
         caption, alternative = words_of(small.written, f"link-{name}")
         slopes = linked.figures.where(figure="slope", against=name, system=MEAN_OF_SYSTEMS)
-        verdicts = {say_link(slope) for slope in slopes}
+        verdicts = {link_text(slope) for slope in slopes}
         assert verdicts
         assert all(verdict in caption and verdict in alternative for verdict in verdicts)
         drawn = linked.figures.where(figure=("slope", "similarity"), against=name, slice="test")
@@ -306,8 +306,10 @@ def test_what_is_not_there_is_left_out_and_said(
         check_left_out(written[name], remedies, drawn.split())
     page = written["no texts"].page.read_text("utf-8")
     assert "To get it: <code>msshift import</code> puts them back." in page
-    (doubt,) = (doubt for doubt in written["models alike"].doubts if "the same rankings" in doubt)
-    assert html.escape(doubt, quote=False) in written["models alike"].page.read_text("utf-8")
+    (warning,) = (
+        warning for warning in written["models alike"].warnings if "the same rankings" in warning
+    )
+    assert html.escape(warning, quote=False) in written["models alike"].page.read_text("utf-8")
 
 
 @pytest.mark.usefixtures("_not_laid_out")

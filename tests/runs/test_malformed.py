@@ -77,7 +77,7 @@ def test_the_corpus_has_every_code() -> None:
 # ---- queries of other groups ---------------------------------------------------------------------
 
 
-JUDGEMENTS = Judgements({"q1": {"a": 1}}, elsewhere=["q2", "07", "ünïcode"])
+JUDGEMENTS = Judgements({"q1": {"a": 1}}, ignored_ids=["q2", "07", "ünïcode"])
 KNOWN = "q1 Q0 a 1 3 t\nq2 Q0 a 1 3 t\nünïcode Q0 a 1 3 t\n07 Q0 a 1 3 t\n"
 
 
@@ -93,7 +93,7 @@ def test_only_queries_of_no_test_set_are_unknown(tmp_path: Path, more: str) -> N
 
 
 def test_a_run_of_the_other_groups_alone_is_refused_and_known() -> None:
-    test_set = TestSet("config", {"q1": {"a": 1}}, {"config": ["q1"]}, elsewhere=["q2"])
+    test_set = TestSet("config", {"q1": {"a": 1}}, {"config": ["q1"]}, ignored_ids=["q2"])
     for others, words in (("q2", "look like the test queries of"), ("q3", "q3")):
         with pytest.raises(RunError, match=f" 1 .*{words}"):
             score_runs([{others: {"a": 1.0}}], test_set)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from benchmarks import fuzz_runs
 from benchmarks.support.naive_evaluator import evaluate
 from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, validate_run
-from msshift_bench.runs.judging import whole_queries
+from msshift_bench.runs.judging import lines_by_query
 from msshift_bench.runs.lines import Lines, id_column, text_blocks
 from tests.runs.conftest import codes, places
 
@@ -119,7 +119,7 @@ def test_parts_are_cut_between_queries(owners: list[str], cuts: list[int]) -> No
     lines = Lines(ids, ids, np.zeros(rows, np.float32), None, np.arange(rows))
     bounds = sorted({0, rows, *(cut for cut in cuts if cut < rows)})
     parts = [lines.cut(slice(start, end)) for start, end in pairwise(bounds)]
-    found = list(whole_queries([lines.cut(slice(0, 0)), *parts]))
+    found = list(lines_by_query([lines.cut(slice(0, 0)), *parts]))
     assert np.concatenate([part.places for part, _ in found]).tolist() == list(range(rows))
     for part, starts in found:
         assert starts.tolist() == part.starts().tolist()

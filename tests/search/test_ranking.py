@@ -12,10 +12,10 @@ from scipy import sparse
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.search import (
-    Best,
     Bm25,
     PassageIds,
     Ranking,
+    TopK,
     ranking,
     rankings_of,
     search_vectors,
@@ -53,7 +53,7 @@ VALUES = st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan])
 )
 def test_the_cut_of_matrices_is_exact(table: Rows, depth: int, size: int, floor: float) -> None:
     scores = np.array(table, np.float32).reshape(-1, 7)
-    best = Best(IDS, len(scores), depth, floor)
+    best = TopK(IDS, len(scores), depth, floor)
     for start in range(0, 7, size):
         best.add(scores[:, start : start + size], start)
     assert best.keys.shape == (len(scores), min(depth, 7))
@@ -74,7 +74,7 @@ def test_the_search_of_inverted_indexes_is_brute_force(
     weights, factors = np.array(table, np.float32), np.array(asked, np.float32)
     doc_ids = [str(7 * number % 13) for number in range(len(weights))]
     ids = PassageIds(doc_ids)
-    best = Best(ids, len(factors), depth, floor=0.0)
+    best = TopK(ids, len(factors), depth, floor=0.0)
     with pytest.MonkeyPatch.context() as patch:
         # Windows and chunks that end inside a block.
         patch.setattr(ranking, "_WINDOW", 3)

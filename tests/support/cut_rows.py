@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.data import load_dataset, open_dataset, rows_of
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+from msshift_bench.dataset_builders.cut import ShiftSplits, cut_table
 from msshift_bench.records import Row
 
 __all__ = ["cut_rows", "ids_of", "placed", "table_of_queries"]
 
 
-def cut_rows(cut: Cut, split: str) -> list[Row]:
+def cut_rows(cut: ShiftSplits, split: str) -> list[Row]:
     """Return the rows of a split, sorted by query_id."""
     return list(rows_of(cut.table.filter(pc.field("split") == split)))
 

@@ -8,7 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines import Plan, Run, make, open_system
+from msshift_bench import baselines
+from msshift_bench.baselines import Plan, Run, open_system
 from msshift_bench.plumbing import Progress, reporting
 
 __all__ = ["COLLECTION", "make_runs", "plan_runs"]
@@ -29,7 +30,7 @@ def make_runs(
     Options are those of a `Plan`, ``recipe``, and fields of the system.
     """
     with nullcontext() if progress is None else reporting(progress):
-        return make(_plan(what, shifts, options))
+        return baselines.make_runs(_plan(what, shifts, options))
 
 
 def plan_runs(what: str, shifts: Sequence[str] = ("length",), **options: Any) -> list[Run]:
