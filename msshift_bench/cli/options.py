@@ -428,9 +428,11 @@ class Printing:
         ),
     ] = "text"
     output: Annotated[
-        Path | None,
-        typer.Option(help="Also write all figures to this file: .json, .csv or .parquet."),
+        Path | None, typer.Option(help="Also write all figures: .json, .csv or .parquet.")
     ] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print all notes below tables, not three lines.")
+    ] = False
 
     def __post_init__(self) -> None:
         """Check the ending of the file, before anything is computed."""
@@ -473,12 +475,14 @@ class Printing:
             print_json(result.to_json())
         elif self.format == "csv":
             print(result.to_csv(), end="")
-            for line in dict.fromkeys(line.text for line in result.notes if line.kind != "doubt"):
-                note(line)
+            for _, notes in result.sections(verbose=self.verbose):
+                for line in notes:
+                    if line not in result.warnings:
+                        note(line)
         else:
             if self.format == "latex" and result.kind in ("losses", "differences"):
                 view["paper"] = not view.get("delta", False)
             print_answers(result.answers, self.format)
-            for tables, notes in result.sections(**view):
+            for tables, notes in result.sections(verbose=self.verbose, **view):
                 print_tables(tables, notes, self.format)
         warn(result.warnings)

@@ -24,6 +24,7 @@ from msshift_bench.evaluation.notes import (
     interval_sources,
     policy_notes,
     seen_notes,
+    size_notes,
     tie_notes,
 )
 from msshift_bench.evaluation.opening import (
@@ -129,6 +130,7 @@ __all__ = [
     "system_claims",
     "score_runs",
     "seen_notes",
+    "size_notes",
     "scores_table",
     "show_delta",
     "tabulated",

@@ -27,10 +27,13 @@ from msshift_bench.evaluation.claims import (
 from msshift_bench.evaluation.notes import (
     answered,
     comparison_notes,
+    data_notes,
     delta_notes,
     left_out_notes,
     loss_notes,
+    policy_notes,
     seen_notes,
+    size_notes,
     tie_notes,
     weak_notes,
 )
@@ -428,15 +431,17 @@ def differences_of(
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
-    lines = [*comparison_notes(data, settings, figures, averages.values()), *seen_notes(scores)]
-    lines += dict.fromkeys(f"{part.system}: {part.source}" for part in scores if part.source)
+    lines = comparison_notes(settings, figures, averages.values())
+    caveats = [*size_notes(data, figures.names("shift")), *seen_notes(scores)]
+    caveats += dict.fromkeys(f"{part.system}: {part.source}" for part in scores if part.source)
     if starts:
         pairs = sorted({" and ".join(sorted(pair)) for pair in starts})
-        lines.append(
+        caveats.append(
             f"{', '.join(pairs)}: the same baseline from two starts, one pre-training each: no p, "
             "as other pre-trainings would differ, too"
         )
-    notes = notes_of(lines, [*warnings, *not_compared])
+    facts = [*data_notes(data), *policy_notes(settings)]
+    notes = notes_of(lines, [*warnings, *not_compared], data=facts, caveats=caveats)
     layout = partial(_compared_sections, settings=settings, reference=reference)
     return answered("differences", figures, data, settings, notes, layout, scores)
 

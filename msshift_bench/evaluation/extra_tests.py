@@ -24,7 +24,13 @@ from msshift_bench.evaluation.claims import (
     drop_claims,
     extra_claims,
 )
-from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
+from msshift_bench.evaluation.notes import (
+    change_notes,
+    data_notes,
+    extra_notes,
+    policy_notes,
+    trained_notes,
+)
 from msshift_bench.evaluation.opening import (
     OpenedRuns,
     OpenedRunSet,
@@ -108,15 +114,16 @@ def evaluate_extra_tests(
             reference = None if everything is None else scores[opened.run_sets.index(everything)]
             claims += _extra_claims(changed, reference, settings)
     figures = infer(claims, settings)
-    lines = extra_notes(settings, figures)
+    lines, facts = extra_notes(settings, figures), policy_notes(settings)
     if varied:
-        lines = change_notes(opened.data, settings, figures, list(dict.fromkeys(contents)))
+        lines = change_notes(settings, figures, list(dict.fromkeys(contents)))
+        facts = [*data_notes(opened.data), *facts]
     return Result(
         "variants" if varied else "extra tests",
         figures,
         settings.to_json(),
         opened.data,
-        notes_of([*lines, *trained_notes(opened.trained)], warnings),
+        notes_of(lines, warnings, data=facts, caveats=trained_notes(opened.trained)),
         partial(change_tables if varied else extra_tables, settings=settings),
         scores,
         {"trained_on": [part._asdict() for _, part in opened.trained.values() if part is not None]},

@@ -10,7 +10,7 @@ from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.claims import COMPARED, WHOLE, group_of_average
 from msshift_bench.evaluation.opening import TrainedOn
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Note, Result, Section, notes_of
 from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.evaluation.settings import LEAKED_SLICES, MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, figure_text, show_share
@@ -78,13 +78,8 @@ def answered(
     return Result(kind, figures, settings.to_json(), data, notes, layout, scores, answers=answers)
 
 
-def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
-    """Yield the notes on the version and, if known, on the data.
-
-    Args:
-        data: the data of the figures.
-        shifts: the shifts in the tables; a note names those with training sets of unequal size.
-    """
+def data_notes(data: DataInfo) -> Iterator[str]:
+    """Yield the notes on the version and, if known, on the data of the figures."""
     yield f"msshift-bench {__version__}"
     if data.edition:
         words = "" if data.words == WHITESPACE else f", words {data.words}"
@@ -94,13 +89,17 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
         )
     if data.exclude:
         yield f"excluded when the data set was built: {data.exclude}"
-    yield from (
+
+
+def size_notes(data: DataInfo, shifts: Container[str]) -> list[str]:
+    """Return a note for each of the shifts with training sets of unequal size."""
+    return [
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
         + ", ".join(f"{group} {count:,}" for group, count in training["queries"].items())
         + "), so that a loss also depends on training size"
         for shift, training in data.training.items()
         if shift in shifts and not training["balanced"]
-    )
+    ]
 
 
 def policy_notes(settings: Settings) -> list[str]:
@@ -209,8 +208,8 @@ def loss_notes(
     averaged: str,
     *,
     has_slices: bool,
-) -> Iterator[Note]:
-    """Yield the notes below the losses of one shift.
+) -> list[Note]:
+    """Return the notes below the losses of one shift.
 
     Args:
         data: the data.
@@ -222,25 +221,24 @@ def loss_notes(
     """
     shift = scores[0].shift
     assert shift is not None
-    about = {"shift": shift.name}
-    lines = [
-        *data_notes(data, [shift.name]),
+    certain = [*certainty_notes(claims, settings)]
+    lines = list(certain)
+    if certain:
+        losses = [claim.figure for claim in claims if claim.figure.figure == "rel_loss"]
+        if any((loss.seeds or 1) > 1 for loss in losses):
+            lines.append(f"intervals and p: {QUERIES_AND_SEEDS}, as random effects")
+        lines.append(f"{group_of_average(averaged)}: {AVERAGES[averaged]}")
+    if has_slices:
+        lines.append(f"slices: no figures of fewer than {FEWEST_IN_SLICE} queries")
+    facts = [
+        *data_notes(data),
         "test queries: "
         + ", ".join(f"{group} {len(ids)}" for group, ids in scores[0].groups.items()),
         *policy_notes(settings),
         *(f"{part.system}: {_system_counts(part)}" for part in scores),
-        *seen_notes(scores),
     ]
-    yield from (Note(line, "data", about) for line in lines)
-    certain = list(certainty_notes(claims, settings))
-    if certain:
-        yield Note(f"{group_of_average(averaged)}: {AVERAGES[averaged]}", about=about)
-        losses = [claim.figure for claim in claims if claim.figure.figure == "rel_loss"]
-        if any((loss.seeds or 1) > 1 for loss in losses):
-            yield Note(f"intervals and p: {QUERIES_AND_SEEDS}, as random effects", about=about)
-    yield from (Note(line, about=about) for line in certain)
-    if has_slices:
-        yield Note(f"slices: no figures of fewer than {FEWEST_IN_SLICE} queries", about=about)
+    caveats = [*size_notes(data, [shift.name]), *seen_notes(scores)]
+    return notes_of(lines, about={"shift": shift.name}, data=facts, caveats=caveats)
 
 
 def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str]:
@@ -320,17 +318,15 @@ def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
 
 
 def comparison_notes(
-    data: DataInfo, settings: Settings, figures: Figures, averages: Iterable[str]
+    settings: Settings, figures: Figures, averages: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the notes below a comparison: data, policies, and how differences were tested.
+    """Yield the notes below a comparison on how differences were tested.
 
     Args:
-        data: the data.
         settings: policies and statistics.
         figures: the figures and differences of all shifts.
         averages: how groups are averaged, on all shifts.
     """
-    yield from (*data_notes(data, figures.names("shift")), *policy_notes(settings))
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure=COMPARED)}
         yield "compared on the queries in all runs: " + ", ".join(
@@ -368,13 +364,9 @@ def comparison_notes(
         yield "drop, Out: the reference's score minus Out, in per cent of the reference's score"
 
 
-def run_notes(
-    data: DataInfo, settings: Settings, scores: Sequence[Scores], figures: Figures
-) -> Iterator[str]:
-    """Yield the notes below single runs: data, policies and counts."""
-    yield from (*data_notes(data), *policy_notes(settings))
+def value_notes(settings: Settings, scores: Sequence[Scores], figures: Figures) -> Iterator[str]:
+    """Yield, for each run and measure, how many queries count, if some have no value."""
     for part in scores:
-        yield f"{part.system}: {run_counts(list(part.runs.values()))}"
         (queries,) = part.counted(settings.missing).values()
         yield from (
             f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries with a "
@@ -384,11 +376,15 @@ def run_notes(
             )
             if (figure.queries or 0) < len(queries)
         )
+
+
+def run_notes(settings: Settings, figures: Figures) -> Iterator[str]:
+    """Yield the notes below single runs on intervals, ties and measures."""
+    level = level_text(settings.confidence)
+    yield f"{level} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     yield from tie_notes(figures, settings)
     if any(measure.name.startswith("Accuracy") for measure in settings.measures):
         yield "Accuracy: as ir_measures defines it; Accuracy@k of BEIR and DPR is Success@k"
-    level = level_text(settings.confidence)
-    yield f"{level} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     differences = [figure for figure in figures if figure.against]
     if differences and settings.missing == "skip":
         counted = max(figure.queries or 0 for figure in differences)
@@ -420,7 +416,7 @@ def slice_notes(figures: Figures, settings: Settings, labels: Collection[str]) -
 
 
 def extra_notes(settings: Settings, figures: Figures) -> list[str]:
-    """Return the notes below extra test sets: meaning of rows and intervals, and policies."""
+    """Return the notes below extra test sets on the meaning of rows and intervals."""
     drop = (
         "drop: the score of the system trained on everything minus the mean over the models, in "
         "per cent of that score, on the same queries; seeds of the one model do not count"
@@ -430,7 +426,6 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
         "one model for all groups",
         *([drop] if figures.where(figure="drop") else []),
         f"{level_text(settings.confidence)} intervals: {interval_sources(figures)}",
-        *policy_notes(settings),
     ]
 
 
@@ -459,19 +454,15 @@ def trained_notes(trained: TrainedOn) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def change_notes(
-    data: DataInfo, settings: Settings, figures: Figures, contents: Sequence[str]
-) -> list[str]:
-    """Return the notes below changed queries: meaning of figures and intervals, and policies.
+def change_notes(settings: Settings, figures: Figures, contents: Sequence[str]) -> list[str]:
+    """Return the notes below changed queries on the meaning of figures and intervals.
 
     Args:
-        data: the data set that the queries are from; without content if they have a folder.
         settings: policies and statistics.
         figures: the figures.
         contents: a line on each test set: how many variants there are, and how many change nothing.
     """
     lines = [
-        *data_notes(data),
         *contents,
         "loss: 1 - changed / as is, each a mean over queries; a query with several variants "
         "counts with their mean",
@@ -484,7 +475,7 @@ def change_notes(
             "without it; a difference above 0 means that shift and change compound"
         )
     counted = f"{level_text(settings.confidence)} intervals: {interval_sources(figures)}"
-    return [*lines, f"{counted}, not the choice of variants", *policy_notes(settings)]
+    return [*lines, f"{counted}, not the choice of variants"]
 
 
 def left_out_notes(figures: Figures, source: str) -> list[str]:

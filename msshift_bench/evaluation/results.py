@@ -48,22 +48,42 @@ class Note(NamedTuple):
 
     Attributes:
         text: the sentence.
-        kind: ``data``, ``policy`` (how figures were computed), or ``doubt``: a warning, also
-            printed to stderr.
+        kind: ``data``, ``policy`` (how figures were computed), ``caveat`` (always printed), or
+            ``doubt``: a warning, also printed to stderr.
         about: names of the figures that it is about, e.g. ``{"shift": "length"}``; empty for all.
     """
 
     text: str
-    kind: Literal["data", "policy", "doubt"] = "policy"
+    kind: Literal["data", "policy", "caveat", "doubt"] = "policy"
     about: Mapping[str, str] = {}
 
 
+FEW_NOTES = 3
+"""The number of lines below tables, without caveats and warnings, unless all are requested."""
+
+
 def notes_of(
-    lines: Iterable[str], warnings: Iterable[str] = (), about: Mapping[str, str] | None = None
+    lines: Iterable[str],
+    warnings: Iterable[str] = (),
+    about: Mapping[str, str] | None = None,
+    *,
+    data: Iterable[str] = (),
+    caveats: Iterable[str] = (),
 ) -> list[Note]:
-    """Return notes for lines about figures, then for warnings, without duplicates."""
-    return [Note(line, about=about or {}) for line in lines] + [
-        Note(warning, "doubt") for warning in dict.fromkeys(warnings)
+    """Return notes, the most important first: on figures, on data, and warnings without duplicates.
+
+    Args:
+        lines: how figures were computed.
+        warnings: warnings.
+        about: names of the figures that all but `warnings` are about; without it, all figures.
+        data: facts about data, runs and settings.
+        caveats: facts about data without which figures are misread.
+    """
+    return [
+        *(Note(line, "caveat", about or {}) for line in caveats),
+        *(Note(line, about=about or {}) for line in lines),
+        *(Note(line, "data", about or {}) for line in data),
+        *(Note(warning, "doubt") for warning in dict.fromkeys(warnings)),
     ]
 
 
@@ -162,21 +182,31 @@ class Result:
         """Return every table."""
         return [table for section in self.layout(self.figures) for table in section.tables]
 
-    def sections(self, **view: bool) -> Iterator[tuple[Sequence[Table], list[str]]]:
+    def sections(
+        self, *, verbose: bool = False, **view: bool
+    ) -> Iterator[tuple[Sequence[Table], list[str]]]:
         """Yield sections of tables, with the notes below them, each once.
 
         Notes about some figures are below the tables of these figures; notes about all are last.
 
         Args:
+            verbose: yield all notes; by default `FEW_NOTES` lines, and all caveats and warnings.
             view: options of the layout.
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):
-            lines = _notes_by_table(section.tables)
-            lines += [note.text for note in self.notes if section.is_about(note)]
+            notes = [note for note in self.notes if section.is_about(note)]
             if place == len(sections):
-                lines += [note.text for note in self.notes if not note.about]
-            yield section.tables, list(dict.fromkeys([*section.notes, *lines]))
+                notes += [note for note in self.notes if not note.about]
+            lines = [*section.notes, *_notes_by_table(section.tables)]
+            lines += [note.text for note in notes if note.kind in ("policy", "data")]
+            lines = list(dict.fromkeys(lines))
+            if not verbose and len(lines) > FEW_NOTES:
+                hidden = len(lines) - FEW_NOTES + 1
+                lines[FEW_NOTES - 1 :] = [f"{hidden} more notes: --verbose, or `notes` in JSON"]
+            lines += [note.text for note in notes if note.kind == "caveat"]
+            lines += [note.text for note in notes if note.kind == "doubt"]
+            yield section.tables, list(dict.fromkeys(lines))
 
     def _repr_html_(self) -> str:
         """Return the answers, the tables and their notes as HTML, as notebooks show them."""

@@ -20,10 +20,14 @@ from msshift_bench.evaluation.claims import left_out_claims, run_claims, slice_c
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import (
     answered,
+    data_notes,
     left_out_notes,
+    policy_notes,
+    run_counts,
     run_notes,
     slice_notes,
     trained_notes,
+    value_notes,
 )
 from msshift_bench.evaluation.opening import (
     OpenedRun,
@@ -249,8 +253,14 @@ def score_runs(
         ]
         figures = Figures([*figures, *infer(claims, settings)])
     notes = notes_of(
-        [*run_notes(judged.data, settings, scores, figures), *trained_notes(opened.trained)],
+        run_notes(settings, figures),
         about={"view": "runs"},
+        data=[
+            *data_notes(judged.data),
+            *policy_notes(settings),
+            *(f"{part.system}: {run_counts(list(part.runs.values()))}" for part in scores),
+        ],
+        caveats=[*trained_notes(opened.trained), *value_notes(settings, scores, figures)],
     )
     if slices:
         notes += notes_of(

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import WITH_ENDS, Measure, Result, data_notes, parse_measure, scale_of
+from msshift_bench.evaluation import (
+    WITH_ENDS,
+    Measure,
+    Result,
+    data_notes,
+    parse_measure,
+    scale_of,
+    size_notes,
+)
 from msshift_bench.output import (
     INK,
     PALE_INK,
@@ -378,4 +386,5 @@ def _notes(result: Result) -> Iterator[str]:
             "Matrices: rows are models, columns the group whose test queries count; framed: zero-"
             "shot. Darker: further below the group's Avg In."
         )
-    yield "; ".join(data_notes(result.data, result.figures.names("shift")))
+    shifts = result.figures.names("shift")
+    yield "; ".join([*data_notes(result.data), *size_notes(result.data, shifts)])

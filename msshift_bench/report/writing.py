@@ -23,6 +23,7 @@ from msshift_bench.evaluation import (
     open_run_sets,
     policy_notes,
     seen_notes,
+    size_notes,
     tie_notes,
 )
 from msshift_bench.output import (
@@ -282,7 +283,8 @@ def _data_uri(text: str) -> str:
 def _facts(inputs: Inputs) -> Mapping[str, str]:
     """Return what a report rests on: title -> text."""
     settings, data = inputs.settings, inputs.result.data
-    package, *notes = data_notes(data, inputs.result.figures.names("shift"))
+    package, *notes = data_notes(data)
+    notes += size_notes(data, inputs.result.figures.names("shift"))
     means = inputs.result.figures.where(slice="").each("shift")
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     seen = "\n".join(seen_notes(inputs.result.scores))

@@ -39,6 +39,7 @@ def runs(data: Path, tmp_path: Path, tsv_folder: WriteFolder) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.mark.extended
 def test_it_equals_the_alignment_of_a_file_of_the_same_scores(
     runs: Path, data: Path, tmp_path: Path, msshift: Command
 ) -> None:

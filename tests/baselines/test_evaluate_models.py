@@ -59,6 +59,7 @@ def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Va
     assert (result.warnings, result.scores[0].run_facts()[0]["tag"]) == (warnings, tag)
 
 
+@pytest.mark.extended
 def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch: Patch) -> None:
     def reranker(held_out: str) -> Any:
         model = load(tiny_models, "monobert")

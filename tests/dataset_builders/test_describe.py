@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import mlcroissant as mlc
 import pytest
 from huggingface_hub import DatasetCard, DatasetCardData
 
@@ -23,6 +22,7 @@ from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import IntegrityError, UsageError
+from msshift_bench.libraries import Library
 from msshift_bench.mini.generator import qrels, queries
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
@@ -167,7 +167,13 @@ def with_triples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-described_to_mlcroissant = cache(mlc.Dataset)
+mlc: Any = Library("mlcroissant", "dev")
+
+
+@cache
+def described_to_mlcroissant(path: str) -> Any:
+    """Return a description as mlcroissant reads it."""
+    return mlc.Dataset(path)
 
 
 def records(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from scripts.findings import BLOCK, DOCS, PAGES, PICTURE, TABLES, claims, figure
 CLAIMS = claims()["claim"]
 
 
+@pytest.mark.extended
 def test_the_pages_have_the_claims_of_today() -> None:
     assert main(["--check"]) == 0
 

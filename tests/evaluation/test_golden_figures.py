@@ -86,7 +86,7 @@ def test_every_figure_is_as_it_was(world: Path, tmp_path: Path) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_the_layout_of_a_table(name: str, world: Path, golden: Golden) -> None:
-    done = run_msshift(TABLES[name].split(), world)
+    done = run_msshift([*TABLES[name].split(), "--verbose"], world)
     assert done.returncode == 0, done.stderr
     golden.check(name, done.stdout)
 

@@ -96,7 +96,7 @@ def test_a_legend_explains_exactly_the_marks_of_its_table(
     name: str, results: dict[str, Result]
 ) -> None:
     result = results[name]
-    sections = list(result.sections(**views[name]))
+    sections = list(result.sections(verbose=True, **views[name]))
     tables = [table for part, _ in sections for table in part]
     for table in tables:
         marks = {cell.mark for row in table.rows for cell in row} - {""}
@@ -143,7 +143,7 @@ def test_intervals_that_disagree_with_a_corrected_p_are_explained(
 @pytest.mark.extended
 def test_each_note_on_p_names_its_tables(results: dict[str, Result]) -> None:
     for name in ("compare", "variants"):
-        for tables, notes in results[name].sections(**views[name]):
+        for tables, notes in results[name].sections(verbose=True, **views[name]):
             named = [note for note in notes if "p: holm over" in note]
             assert len(named) > 1
             assert not any(note.startswith("p:") for note in named)
@@ -152,7 +152,7 @@ def test_each_note_on_p_names_its_tables(results: dict[str, Result]) -> None:
                     (of_table,) = (note for note in named if note.endswith(f": {table.note}"))
                     title = table.title.partition("; ")[0]
                     assert any(part in title for part in of_table.split(": p:")[0].split(", "))
-    (_, notes), *_ = results["losses"].sections()
+    (_, notes), *_ = results["losses"].sections(verbose=True)
     assert [note for note in notes if note.startswith("p: holm over")]
 
 

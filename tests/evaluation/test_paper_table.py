@@ -70,6 +70,7 @@ def test_marks_are_those_of_the_difference_from_the_reference() -> None:
     assert "holm over 1 test (systems)" in text
 
 
+@pytest.mark.extended
 def test_the_table_of_a_command_has_its_figures(world: Path) -> None:
     words = ["compare", "runs", "--reference", "bm25"]
     text = run_msshift([*words, "--format", "latex"], world).stdout

@@ -109,7 +109,7 @@ def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -
 
 
 def test_tables_are_rectangles_above_their_notes(result: Result) -> None:
-    sections = list(result.sections())
+    sections = list(result.sections(verbose=True))
     assert result.tables() == [table for tables, _ in sections for table in tables]
     for table in result.tables():
         assert table.title
@@ -117,6 +117,15 @@ def test_tables_are_rectangles_above_their_notes(result: Result) -> None:
         assert {len(row) for row in table.rows} == {len(table.header)}
         assert any(cell.text not in ("", "-") for row in table.rows for cell in row[table.names :])
     assert {note.text for note in result.notes} <= {line for _, lines in sections for line in lines}
+    for (_, few), (_, lines) in zip(result.sections(), sections, strict=True):
+        always = {note.text for note in result.notes if note.kind in ("caveat", "doubt")}
+        others = [line for line in lines if line not in always]
+        assert [line for line in few if line in always] == [
+            line for line in lines if line in always
+        ]
+        if len(others) > 3:
+            others[2:] = [f"{len(others) - 2} more notes: --verbose, or `notes` in JSON"]
+        assert [line for line in few if line not in always] == others
     assert result.warnings == [note.text for note in result.notes if note.kind == "doubt"]
 
 

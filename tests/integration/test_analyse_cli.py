@@ -52,7 +52,7 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
 
 
 def test_the_papers_figures_are_analysed_and_predict(msshift: Command, work: Path) -> None:
-    done = msshift("analyse", "--published", "--format", "csv")
+    done = msshift("analyse", "--published", "--format", "csv", "--verbose")
     assert done.returncode == 0, done.stderr
     spearman = "spearman,,topics,splade-max,weighted-jaccard,RR@10,all,,all,-1,,,0.2666666667,"
     spearman += "0.01666666667,,holm over 20 tests (rank correlations of this call)"

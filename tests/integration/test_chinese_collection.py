@@ -109,6 +109,7 @@ def test_queries_are_in_the_groups_of_their_words(world: Path) -> None:
     assert "谁, 什么时候, 哪年" in card
 
 
+@pytest.mark.extended
 def test_every_command_reads_the_words_from_the_data_set(
     world: Path, msshift: Command, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -110,7 +110,9 @@ def test_from_a_folder_of_beir_to_its_figures(arguments: Path, msshift: Command)
     source = "--collection {folder}/beir"
     done(f"build length {source} --exclude own-id --out own")
     done(f"run bm25 --data own {source} --set depth={DEPTH}")
-    printed, said = done(f"evaluate runs --data own --measures {MEASURES.replace(' ', ',')}")
+    printed, said = done(
+        f"evaluate runs --data own --measures {MEASURES.replace(' ', ',')} --verbose"
+    )
     assert "excluded when the data set was built: own-id" in printed
     assert "own-id-first" not in said
     printed, _ = done(
@@ -129,7 +131,7 @@ def test_a_run_with_own_ids_has_a_warning_or_beir_s_figures(
     write_run(tmp_path / "copy/length.run.gz", first)
     runs = arguments / "runs-plain/bm25"
     for words in (f"evaluate {runs}", f"compare {runs} copy", f"score {run} --test length-short"):
-        command = f"{words} --data {arguments}/plain"
+        command = f"{words} --data {arguments}/plain --verbose"
         done = msshift(*command.split())
         assert "[own-id-first]" in done.stderr
         assert "--exclude own-id" in done.stderr
@@ -271,7 +273,7 @@ def test_queries_without_another_relevant_passage_do_not_count(
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{row.query_id} {row.relevant_doc_ids[0]}\n" for row in rows[:3]))
     command = f"evaluate {arguments}/runs-plain --data {arguments}/plain --exclude pairs.tsv"
-    done = msshift(*command.split())
+    done = msshift(*command.split(), "--verbose")
     assert f"3 of {len(rows) + len(others)} queries have no relevant passage but" in done.stderr
     assert f"test queries: short {len(rows) - 3}, long {len(others)}" in done.stdout
     assert "unknown-query" not in done.stdout

@@ -372,6 +372,7 @@ OF_THE_HUB = "msshift install ORG/NAME"
 OF_TEACHERS = "msshift run SYSTEM --keep-model --name SYSTEM-kept"
 
 
+@pytest.mark.extended
 def test_every_hint_has_a_row() -> None:
     assert hints() == {*(row.hint for row in TYPED), *NAMED, OF_THE_HUB, OF_TEACHERS}
 
@@ -413,6 +414,7 @@ def test_a_named_command_has_its_options(hint: str, tmp_path: Path) -> None:
         assert option in done.stdout
 
 
+@pytest.mark.extended
 def test_doctor_advises_an_installation_from_the_hub(
     tmp_path: Path, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_an_interrupted_experiment_ends_in_the_same_bytes(
     assert file_bytes(tmp_path / "stopped") == file_bytes(made[0])
 
 
+@pytest.mark.extended
 def test_other_requests_in_the_folder_of_an_experiment(
     given: dict[str, Any], made: tuple[Path, Result], tmp_path: Path
 ) -> None:

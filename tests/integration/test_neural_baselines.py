@@ -26,7 +26,7 @@ SIZE = 300
 Train = Callable[[str], Trained]
 
 
-@pytest.mark.parametrize("system", with_first(SYSTEMS, ["bi-encoder", "monobert"]))
+@pytest.mark.parametrize("system", with_first(SYSTEMS, ["bi-encoder"]))
 def test_a_trained_system_has_a_run_per_held_out_group(
     system: str, trained: Train, data: Path
 ) -> None:

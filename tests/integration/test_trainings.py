@@ -246,6 +246,7 @@ def test_candidates_that_are_refused(bad: object, tmp_path: Path) -> None:
         open_system("colbert", recipe)
 
 
+@pytest.mark.extended
 def test_colbert_scores_all_passages_as_its_candidates(
     trained: Callable[[str], Trained], data: Path, tmp_path: Path, capfd: Any
 ) -> None:

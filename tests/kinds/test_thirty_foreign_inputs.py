@@ -321,7 +321,7 @@ def test_measures_of_other_tools_are_named_as_here(name: str, here: str) -> None
 
 def test_accuracy_is_not_beir_s(folder: Path) -> None:
     """BEIR's Accuracy@2 is the part of queries with a relevant document in two places: 2/3."""
-    done = score(folder, "plain.run", "plain.qrels", "--measures", "Accuracy@2")
+    done = score(folder, "plain.run", "plain.qrels", "--measures", "Accuracy@2", "--verbose")
     assert "Accuracy@k of BEIR and DPR is Success@k" in done.stdout
     assert figure("Accuracy@2") == 0
     assert figure("Success@2") == pytest.approx(2 / 3)

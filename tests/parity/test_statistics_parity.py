@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from statsmodels.formula.api import ols
-from statsmodels.stats.anova import anova_lm
-from statsmodels.stats.multitest import multipletests
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Settings, losses_of
+from msshift_bench.libraries import Library
 from msshift_bench.stats import Estimate, Uncertainty, adjust
 from tests.support.made_scores import losses, made_scores, sides
+
+formulas: Any = Library("statsmodels.formula.api", "dev")
+variances: Any = Library("statsmodels.stats.anova", "dev")
+corrections: Any = Library("statsmodels.stats.multitest", "dev")
 
 GROUPS = ("short", "long")
 
@@ -60,7 +64,7 @@ def test_corrections_are_statsmodels(
     rng = np.random.default_rng(count)
     ties = [0.0, 0.01, 0.01, 0.5, 1.0, 1.0]
     for p in [*((rng.random(count) ** 3).round(3) for _ in range(20)), ties]:
-        theirs = multipletests(p, method=method)[1]
+        theirs = corrections.multipletests(p, method=method)[1]
         ours = adjust(dict(enumerate(p)), correction)
         assert list(ours.values()) == pytest.approx(list(theirs), rel=1e-12)
 
@@ -74,7 +78,7 @@ def test_variances_are_statsmodels_two_way_mean_squares() -> None:
     parts = (out.mean() / inside.mean() * inside - out) / inside.mean()
     rows = [(seed, query, parts[seed, query]) for seed in range(4) for query in range(40)]
     frame = pd.DataFrame(rows, columns=["seed", "query", "part"])
-    squares = anova_lm(ols("part ~ C(seed) + C(query)", frame).fit())["mean_sq"]
+    squares = variances.anova_lm(formulas.ols("part ~ C(seed) + C(query)", frame).fit())["mean_sq"]
     of_queries = (squares["C(query)"] - squares["Residual"]) / 160
     assert uncertainty.trained.scale**2 == pytest.approx(squares["C(seed)"] / 160, rel=1e-9)
     assert uncertainty.queries.scale**2 == pytest.approx(of_queries, rel=1e-9)

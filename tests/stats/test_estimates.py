@@ -12,7 +12,6 @@ import pytest
 import scipy.integrate
 from hypothesis import given, settings, strategies as st
 from scipy.special import stdtr
-from statsmodels.stats.power import TTestPower
 
 from msshift_bench.analysis import load_published
 from msshift_bench.errors import UsageError
@@ -208,6 +207,8 @@ def test_seeds_that_make_an_interval_wide_are_worth_more_seeds() -> None:
 def test_statsmodels_finds_the_same(queries: int, deviation: float, correlation: float) -> None:
     found = detectable_rel_loss(queries, deviation=deviation, correlation=correlation)
     spread = deviation * math.sqrt(2 * (1 - correlation))
+    from statsmodels.stats.power import TTestPower
+
     expected = TTestPower().solve_power(nobs=queries, alpha=0.05, power=0.8) * spread
     assert found == pytest.approx(expected, rel=0.02)
 

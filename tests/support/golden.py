@@ -68,7 +68,7 @@ class Golden:
     def check_layout(self, name: str, result: Result) -> None:
         """Check the tables of a result, as Markdown, and the notes below them."""
         lines = []
-        for tables, notes in result.sections():
+        for tables, notes in result.sections(verbose=True):
             lines += [*map(to_markdown, tables), *(f"- {note}" for note in notes), ""]
         self.check(name, "\n".join(lines))
 
