@@ -1,8 +1,8 @@
 """The `msshift` command: one module per panel of its help text.
 
-Data goes to stdout, progress and messages to stderr. Exit codes: 0 ok, 1 the data failed a check,
-2 usage, 3 something needed is missing or the system refused, 130 interrupted. With MSSHIFT_DEBUG=1
-every error comes with its traceback.
+Data goes to stdout, progress and messages to stderr. Exit codes: 0 success, 1 the data failed a
+check, 2 wrong usage, 3 something required is missing or the system refused, 130 interrupted.
+``MSSHIFT_DEBUG=1`` adds a traceback to every error.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ _PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "leaderboard build": board.build,
     },
 }
-"""A panel of the help text -> the words of a command -> its function."""
+"""Panel of the help text -> words of a command -> its function."""
 
 _GROUPS: Mapping[str, str] = {
-    "leakage": "Find training queries that are the test queries, or nearly.",
-    "leaderboard": "The leaderboard: check entries, repeat a row, build the pages.",
+    "leakage": "Find training queries that are equal or nearly equal to test queries.",
+    "leaderboard": "Check the leaderboard's entries, repeat a row, and build the pages.",
 }
-"""The first word of several commands -> what they are about."""
+"""First word of a group of commands -> the group's help text."""
 
 _PASSED_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
-"""Settings of `msshift irds`: what follows a command of ir_datasets is for that."""
+"""Parser settings of `msshift irds`: ir_datasets parses all arguments from COMMAND on."""
 
 _INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, as in shells."""
 
-_GO_ON = "interrupted; type the same command again: finished parts are kept"
+_RESUME_HINT = "interrupted; run the same command again to continue: finished parts are kept"
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"msshift-bench {__version__}")
         raise typer.Exit
 
@@ -92,18 +92,19 @@ def _root(
 
 
 def make_app(word: str = "") -> typer.Typer:
-    """Return the command line, with only those commands that a first word calls, if it does.
+    """Return the Typer app; if `word` is a command's first word, with only these commands.
 
-    To make the parser of every command takes longer than to parse a short run.
+    Building the parsers of all commands takes longer than parsing a short run.
     """
     app = typer.Typer(
         name="msshift",
         cls=CommandGroup,
-        help="MS-Shift: how much does a retriever lose outside its training distribution?",
-        epilog="Begin with `msshift demo`; or with `msshift build`, `msshift run bm25` and "
-        "`msshift evaluate runs`, one after the other. Exit codes: 0 ok, 1 the data failed a "
-        "check, 2 usage, 3 something needed is missing or the system refused. `MSSHIFT_DEBUG=1` "
-        "shows where an error came from.",
+        help="MS-Shift: how much effectiveness does a retriever lose outside its training "
+        "distribution?",
+        epilog="Begin with `msshift demo`; or with `msshift build`, then `msshift run bm25`, then "
+        "`msshift evaluate runs`. Exit codes: 0 success, 1 the data failed a check, 2 wrong usage, "
+        "3 something required is missing or the system refused. `MSSHIFT_DEBUG=1` adds a "
+        "traceback to every error.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
@@ -111,25 +112,25 @@ def make_app(word: str = "") -> typer.Typer:
     )
     app.callback()(_root)
     first = {words.partition(" ")[0] for commands in _PANELS.values() for words in commands}
-    called = {word} if word in first else first
+    selected = {word} if word in first else first
     groups: dict[str, typer.Typer] = {}
     for panel, commands in _PANELS.items():
         for words, function in commands.items():
-            above, _, name = words.rpartition(" ")
-            if (above or name) not in called:
+            group, _, name = words.rpartition(" ")
+            if (group or name) not in selected:
                 continue
-            if above and above not in groups:
-                groups[above] = typer.Typer(
-                    cls=CommandGroup, help=_GROUPS[above], no_args_is_help=True
+            if group and group not in groups:
+                groups[group] = typer.Typer(
+                    cls=CommandGroup, help=_GROUPS[group], no_args_is_help=True
                 )
-                app.add_typer(groups[above], name=above, rich_help_panel=panel)
+                app.add_typer(groups[group], name=group, rich_help_panel=panel)
             text, examples = text_and_examples(function)
-            groups.get(above, app).command(
+            groups.get(group, app).command(
                 name,
                 cls=Command,
                 help=text,
                 epilog=examples,
-                rich_help_panel=None if above else panel,
+                rich_help_panel=None if group else panel,
                 context_settings=_PASSED_ON if words == "irds" else None,
             )(FlattenedCommand(function))
     return app
@@ -144,20 +145,20 @@ def main() -> None:
         ready_streams()
         check_locks()
         for argument in sys.argv:
-            argument.encode()  # Or reports cannot quote it; `tell` says so.
+            argument.encode()  # Reports cannot quote an argument that is not UTF-8.
         try:
             make_app("".join(sys.argv[1:2]))(prog_name="msshift")
         except SystemExit as done:
-            # When nobody reads the pipe, Typer and rich exit with the code of wrong data.
+            # After a broken pipe, Typer and rich exit with 1, the code for failed checks.
             if isinstance(done.__context__, BrokenPipeError):
                 raise done.__context__ from None
             if done.code == _INTERRUPTED:
-                note(_GO_ON)
+                note(_RESUME_HINT)
             raise
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt:  # Typer turns it into an exit code only once a command is at work.
-        note(_GO_ON)
+    except KeyboardInterrupt:  # Typer returns an exit code only while a command runs.
+        note(_RESUME_HINT)
         sys.exit(_INTERRUPTED)
     except Exception as error:
         sys.exit(tell(error))

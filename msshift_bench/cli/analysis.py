@@ -1,4 +1,4 @@
-"""The panel "Analysis": how queries differ, what that does to losses, and what people say of it."""
+"""The panel "Analysis": similarity of queries, its link to losses, and annotations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "train", "test", "extrapolate")
-"""The options that published losses take, beyond those that go with everything."""
+"""More options for published losses, in addition to `_ALWAYS`."""
 
 _OF_RUNS = ("shift", "data", "measures", "allow", "extra_test")
-"""The options that an alignment of runs takes, beyond those that go with everything."""
+"""More options for an alignment of runs, in addition to `_ALWAYS`."""
 
 _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
@@ -36,7 +36,7 @@ def similarity(
     indicator: Annotated[
         str,
         typer.Option(
-            help="What to compute; `msshift list` lists the indicators.",
+            help="The indicator to compute; `msshift list` lists all indicators.",
             autocompletion=options.completing("similarity:INDICATORS"),
         ),
     ] = "weighted-jaccard",
@@ -46,8 +46,8 @@ def similarity(
         str,
         typer.Option(
             metavar="OF[:AGAINST]",
-            help="The queries that count, of the group and after the colon of the other groups: "
-            "test, train, or all. By default, the indicator's definition says which of the others.",
+            help="Which queries to compare: test, train or all; of the group, and after the colon "
+            "of the other groups. Default of AGAINST: as the indicator defines it.",
             rich_help_panel="Groups of a data set",
         ),
     ] = "test",
@@ -55,9 +55,9 @@ def similarity(
         list[str] | None,
         typer.Option(
             metavar="PATH",
-            help="Compare two files of queries (query_id, tab, text) instead of the groups of a "
-            "data set; this one holds the training queries. For overlap, `NAME=QRELS` (TREC's four "
-            "columns, or three): repeat it for several; files of one name are one set.",
+            help="A file of training queries (query_id, tab, text), to compare with --test instead "
+            "of groups of a data set. For overlap, `NAME=QRELS` (TREC's four columns, or three), "
+            "repeatable; files with the same name are one set.",
             rich_help_panel="Files of queries",
         ),
     ] = None,
@@ -65,25 +65,25 @@ def similarity(
         list[str] | None,
         typer.Option(
             metavar="PATH",
-            help="The file of the test queries, likewise; qrels may be graded.",
+            help="The file of test queries, in the same format; qrels may be graded.",
             rich_help_panel="Files of queries",
         ),
     ] = None,
     words: Annotated[options.Words, "Files of queries"] = "whitespace",
-    encoding: Annotated[options.Encoding, "What the indicator computes with"],
+    encoding: Annotated[options.Encoding, "Encoder or models of the indicator"],
     models: Annotated[
         Path | None,
         typer.Option(
-            help="The bi-encoders: a folder of run sets made with `msshift run "
-            "--keep-model`; with --train and --test, the folder of one model.",
-            rich_help_panel="What the indicator computes with",
+            help="The bi-encoders: a folder of run sets made with `msshift run --keep-model`; with "
+            "--train and --test, the folder of one model.",
+            rich_help_panel="Encoder or models of the indicator",
         ),
     ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="The seed whose models count. Default: the smallest of the run set.",
-            rich_help_panel="What the indicator computes with",
+            help="The seed of the models. Default: the smallest seed of the run set.",
+            rich_help_panel="Encoder or models of the indicator",
         ),
     ] = None,
     per_query: Annotated[
@@ -95,12 +95,12 @@ def similarity(
     ] = None,
     printing: options.Printing,
 ) -> None:
-    """Say how near test queries lie to training queries, before any run is judged.
+    """Compute how similar test queries are to training queries; no runs are needed.
 
-    Each group of a shift is compared with the other groups together, or one file of queries with
-    another. `docs/analysis.md` says what the indicators mean. Of qrels files, overlap counts the
-    test queries that share a relevant passage with a training query, at every relevance that the
-    test set grades, from one and from two shared passages on.
+    Each group of a shift is compared with all other groups together, or one file of queries with
+    another. `docs/analysis.md` explains the indicators. For qrels files, overlap counts the test
+    queries that share relevant passages with a training query: one or more, two or more, and for
+    each relevance grade of the test set.
 
     Example: `msshift similarity --shift length`
 
@@ -121,12 +121,12 @@ def similarity(
 
     chosen = find_indicator(indicator)
     if (train is None) != (test is None):
-        raise UsageError("--train and --test name the two files to compare; give both")
+        raise UsageError("--train and --test are the two files to compare; give both")
     refused = ("words",) if train is None else ("shift", "split")
     refuse(context, refused, "the groups of a data set" if train is None else "--train and --test")
     by_judgements = chosen.needs == "labels" and train is not None
     if per_query is not None and (by_judgements or not chosen.per_query):
-        raise UsageError(f"{chosen.name} has no values per query that {per_query} could hold")
+        raise UsageError(f"{chosen.name} has no values per query; remove --per-query {per_query}")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
     check_outputs(
@@ -145,7 +145,9 @@ def similarity(
                 where.data, where.shift or (), chosen.name, splits=split, **settings
             )
         elif len(paths) > 2:
-            raise UsageError("give one file of training queries and one of test queries")
+            raise UsageError(
+                f"{chosen.name} compares one --train file with one --test file, got {len(paths)}"
+            )
         else:
             values, result = compare_files(train[0], test[0], chosen.name, words=words, **settings)
     if per_query is not None:
@@ -167,15 +169,15 @@ def analyse(
         list[str] | None,
         typer.Argument(
             help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems). "
-            "Or one file of models' scores, CSV or with tabs, with the columns model, "
-            "interpolation, extrapolation, and one for each test set elsewhere."
+            "Or one file of models' scores (CSV or TSV) with the columns model, interpolation, "
+            "extrapolation, and one column for each other test set."
         ),
     ] = None,
     *,
     published: Annotated[
         bool,
         typer.Option(
-            "--published", help="Analyse the losses that MS-Shift (2023) prints instead of runs."
+            "--published", help="Analyse the losses published in MS-Shift (2023) instead of runs."
         ),
     ] = False,
     allow: options.Allow = None,
@@ -184,15 +186,15 @@ def analyse(
     measures: Annotated[
         str,
         typer.Option(
-            help="Measures by ir_measures' names, separated by spaces or commas.",
+            help="Measures in ir_measures' notation, separated by spaces or commas.",
             autocompletion=options.completing(options.MEASURES),
         ),
     ] = "RR@10 ASL@100",
     indicator: Annotated[
         list[str] | None,
         typer.Option(
-            help="An indicator of similarity that `msshift list` lists (repeatable). "
-            "Default: those that need nothing but the queries.",
+            help="A similarity indicator of `msshift list` (repeatable). Default: all indicators "
+            "that need only the queries.",
             autocompletion=options.completing("similarity:INDICATORS"),
             rich_help_panel="Indicators",
         ),
@@ -200,14 +202,14 @@ def analyse(
     split: Annotated[
         str,
         typer.Option(
-            help="The groups' queries that are compared: test, train, or all.",
+            help="The queries of each group to compare: test, train, or all.",
             rich_help_panel="Indicators",
         ),
     ] = "test",
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="The encoder of mean-cosine and nearest-query; see similarity --help.",
+            help="The encoder of mean-cosine and nearest-query; see `msshift similarity --help`.",
             rich_help_panel="Indicators",
         ),
     ] = None,
@@ -222,14 +224,15 @@ def analyse(
     bins: Annotated[
         int,
         typer.Option(
-            help="Intervals in which losses of queries are shown.", rich_help_panel="Indicators"
+            help="Number of intervals of an indicator in the table of losses.",
+            rich_help_panel="Indicators",
         ),
     ] = 6,
     train: Annotated[
         Path | None,
         typer.Option(
-            help="Foretell what is lost on new queries; this file holds the training queries "
-            "(query_id, tab, text).",
+            help="Predict the losses on new queries: the file of training queries (query_id, tab, "
+            "text).",
             rich_help_panel="New queries",
         ),
     ] = None,
@@ -241,8 +244,8 @@ def analyse(
         bool,
         typer.Option(
             "--extrapolate",
-            help="Continue the line where the new queries are less or more similar than any group "
-            "that it was fitted to. Without this, that is an error (exit code 1).",
+            help="Predict even if the new queries are less or more similar than all fitted groups. "
+            "Default: stop with an error (exit code 1).",
             rich_help_panel="New queries",
         ),
     ] = False,
@@ -251,16 +254,16 @@ def analyse(
         Path | None, typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf).")
     ] = None,
 ) -> None:
-    """Say whether losses depend on similarity to the training queries, and how sure that is.
+    """Test whether losses depend on similarity to the training queries.
 
-    For every shift: Rel Loss against the similarity of the groups, with a line, its test, and rank
-    correlations; the losses of queries in intervals of an indicator; and the loss that the test
-    sets can show. Below each table stands a plain verdict with its evidence. Groups are the
-    witnesses, not queries. With --train and --test, the line of the first indicator and measure
-    over most groups foretells what is lost on new queries.
+    For every shift, the tables show: a line of Rel Loss by the similarity of groups, with its test;
+    rank correlations; losses of queries in intervals of an indicator; and the smallest loss that
+    the test sets can detect. A conclusion with its evidence is printed below each table. The sample
+    of each test is the groups, not the queries. With --train and --test, the line over the most
+    groups predicts the losses on new queries; it uses the first indicator and measure.
 
-    For models' scores, or runs with --extra-test: whether extrapolation says better than
-    interpolation how models do elsewhere. `docs/analysis.md` explains both.
+    For models' scores, or runs with --extra-test, the command tests whether extrapolation predicts
+    scores on other test sets better than interpolation. `docs/analysis.md` explains both.
 
     Example: `msshift analyse --published`
 
@@ -279,27 +282,27 @@ def analyse(
     if published == bool(runs):
         raise UsageError("give folders of run sets, a file of models' scores, or --published")
     if (train is None) != (test is None):
-        raise UsageError("--train and --test name the files of training and new queries; give both")
+        raise UsageError("--train and --test are the files of training and new queries; give both")
     if extrapolate and train is None:
-        raise UsageError(
-            "--extrapolate is for predictions; add --train and --test, or leave it out"
-        )
-    elsewhere = options.extra_folders(extra_test)
+        raise UsageError("--extrapolate is for predictions; add --train and --test, or remove it")
+    extra_tests = options.extra_folders(extra_test)
     if any(Path(run).is_file() for run in runs or ()):
         allow_only(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=runs or ())
         printing.show(_align(runs or [], plot))
         return
-    if runs and elsewhere:
+    if runs and extra_tests:
         allow_only(context, (*_ALWAYS, *_OF_RUNS, "plot"), "an alignment of runs")
-        check_outputs(printing.output, plot, data=where.data, inputs=[*runs, *elsewhere.values()])
+        check_outputs(printing.output, plot, data=where.data, inputs=[*runs, *extra_tests.values()])
         measure = Settings(measures).measures[0].name
         choice = where.data, where.shift or (), measure
-        score = partial(scores_of_runs, runs, elsewhere, *choice, allow=allow or ())
+        score = partial(scores_of_runs, runs, extra_tests, *choice, allow=allow or ())
         printing.show(_align([f"{', '.join(runs)}, {measure}"], plot, score))
         return
     if plot is not None:
-        raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
+        raise UsageError(
+            "--plot draws only alignments of scores; for charts of losses, use 'msshift report'"
+        )
 
     by_encoder = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})
     shifts = where.shift or ()
@@ -339,14 +342,14 @@ def _align(
     plot: Path | None,
     score: Callable[[], dict[str, dict[str, float]]] | None = None,
 ) -> Result:
-    """Return the alignment of the scores of a file, or of what `score` returns; draw it."""
+    """Return the alignment of a file's scores, or of the scores that `score` returns; draw it."""
     from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
     from msshift_bench.output import check_plot
 
     if plot is not None:
         check_plot(plot)
     if len(files) > 1:
-        raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
+        raise UsageError(f"expected one file of models' scores alone, got {', '.join(files)}")
     scores = read_model_scores(files[0]) if score is None else score()
     alignment = align_scores(scores, files[0])
     if plot is not None:
@@ -359,27 +362,30 @@ def annotate(
     train: Annotated[
         Path | None,
         typer.Option(
-            help="The training queries (lines of query_id, tab, text): ask how like them the test "
-            "queries are.",
+            help="The training queries (lines of query_id, tab, text): annotate how similar the "
+            "test queries are to them.",
             rich_help_panel="Files of queries",
         ),
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(help="The test queries, likewise.", rich_help_panel="Files of queries"),
+        typer.Option(
+            help="The test queries, in the same format.", rich_help_panel="Files of queries"
+        ),
     ] = None,
     candidates: Annotated[
         Path | None,
         typer.Option(
-            help="Ask which of these pairs leak: what `msshift leakage find` wrote, its folder or "
-            "`candidates.parquet`; a sheet; or a `.jsonl` file of the SPIRE 2022 annotations."
+            help="Annotate which of these pairs leak: the folder or `candidates.parquet` that "
+            "`msshift leakage find` wrote; a sheet; or a `.jsonl` file of the SPIRE 2022 "
+            "annotations."
         ),
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="The encoder that recalls training queries beside BM25: an id of the Hugging Face "
-            "Hub, a folder, or `terms` (the default)."
+            help="The encoder that retrieves training queries in addition to BM25: an id of the "
+            "Hugging Face Hub, a folder, or `terms` (the default)."
         ),
     ] = None,
     encoder_set: options.EncoderSet = None,
@@ -388,33 +394,33 @@ def annotate(
         int | None,
         typer.Option(
             min=0,
-            help="How many training queries BM25 and the encoder each recall for a test query "
-            f"(default: {_PER_TEST}); with --candidates, how many of each test query, the most "
-            f"alike (default: {_LEAKS_PER_TEST}, 0 for all).",
+            help="Number of training queries that BM25 and the encoder each retrieve for a test "
+            f"query (default: {_PER_TEST}). With --candidates: number of pairs per test query, the "
+            f"most similar first (default: {_LEAKS_PER_TEST}, 0 for all).",
         ),
     ] = None,
     certain: Annotated[
         bool,
         typer.Option(
             "--certain",
-            help="Keep the tiers same-text and same-normalised, too, which nobody needs to judge.",
+            help="Include the tiers same-text and same-normalised, which need no annotation.",
         ),
     ] = False,
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: `.csv`, a table, or `.json`, tasks to import into Label "
-            "Studio."
+            help="The file to write: a table (`.csv`), or tasks to import into Label Studio "
+            "(`.json`)."
         ),
     ] = Path("sheet.csv"),
 ) -> None:
-    """Write a sheet to annotate: test queries with the training queries nearest to them.
+    """Write a sheet to annotate: test queries with the most similar training queries.
 
-    Of two files of queries it asks how alike the two are: `entity` and `intent`, each 0, 1 or 2.
-    Of candidates for leakage it asks whether the training query leaks the test query: `label` is
+    For two files of queries, annotate their similarity: `entity` and `intent`, each 0, 1 or 2. For
+    candidates of leakage, annotate whether the training query leaks the test query: `label` is
     identical, generalization, specialization, reformulation or different. `docs/leakage.md` and
-    `docs/analysis.md` say when to say so. Give every annotator a copy, and read them with
-    `msshift agree`.
+    `docs/analysis.md` define these values. Give every annotator a copy, and evaluate the copies
+    with `msshift agree`.
 
     Example: `msshift annotate --train train.tsv --test test.tsv`
 
@@ -447,13 +453,13 @@ def annotate(
         with progress_bars():
             pairs = similar_pairs(train, test, spec, per_test=count)
     else:
-        raise UsageError("give --train and --test, or --candidates")
+        raise UsageError("no pairs to annotate; give --train and --test, or --candidates")
     write_sheet(pairs, questions, out)
     names = " and ".join(question.name for question in questions)
     tests = len({pair.test_id for pair in pairs})
     note(
-        f"wrote {out}: {len(pairs):,} pairs of {tests:,} test queries; fill in {names}, a copy per "
-        "annotator, then 'msshift agree COPY COPY ...'"
+        f"wrote {out}: {len(pairs):,} pairs of {tests:,} test queries; fill in {names} in one "
+        "copy per annotator, then run 'msshift agree COPY COPY ...'"
     )
 
 
@@ -462,43 +468,41 @@ def agree(
     sheets: Annotated[
         list[Path],
         typer.Argument(
-            help="The sheets that annotators filled in: CSV, JSON that Label Studio exports, or "
-            "`.jsonl` of the SPIRE 2022 annotations."
+            help="The annotated sheets: CSV, a JSON export of Label Studio, or `.jsonl` of the "
+            "SPIRE 2022 annotations."
         ),
     ],
     *,
     subset: Annotated[
         list[str] | None,
         typer.Option(
-            help="`NAME=FILE`: count the test queries whose ids the file lists, one per line, "
-            "apart. Repeat it for several."
+            help="`NAME=FILE`: also count only the test queries in this file, one id per line "
+            "(repeatable)."
         ),
     ] = None,
-    precision: Annotated[
-        float, typer.Option(help="The precision that the threshold must have.")
-    ] = 0.9,
+    precision: Annotated[float, typer.Option(help="The minimal precision at the threshold.")] = 0.9,
     both: Annotated[
         str,
         typer.Option(
-            help="Of an annotator who says that a pair is different and names a type, which "
-            "counts: `different` or `type`."
+            help="The label that counts if an annotator chose both different and a type: "
+            "`different` or `type`."
         ),
     ] = "different",
     disputed: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the pairs on which annotators differ to this sheet, with what each "
-            "says. Its verdicts settle them; give it with the other sheets."
+            help="Also write pairs with disagreeing annotators, and their labels, to this sheet. "
+            "Decide on labels there, and run the command again with this and the other sheets."
         ),
     ] = None,
     printing: options.Printing,
 ) -> None:
-    """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
+    """Count annotators' labels of pairs of queries, and compute their agreement (Cohen's kappa).
 
-    Of how alike queries are, the median of a pair counts, and of a test query the highest point of
-    its candidates. Of leakage, what most annotators say counts; how many pairs leak, of which
-    types, precision and recall by threshold, and the lowest threshold with a precision of 0.9 are
-    printed. Intervals count other test queries.
+    For similarity, the label of a pair is the annotators' median, and the label of a test query is
+    the highest label of its pairs. For leakage, the majority label counts. The tables show the
+    leaking pairs by type, precision and recall by threshold, and the lowest threshold with a
+    precision of 0.9 (--precision). Intervals account for the choice of test queries.
 
     Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`
 
@@ -506,7 +510,7 @@ def agree(
     """
     from msshift_bench.annotation import LEAKAGE, check_sheet, read_annotations, similarity_labels
 
-    # All refusals come before the first file is written.
+    # Check all arguments before the first file is written.
     check_outputs(printing.output, disputed, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
@@ -515,7 +519,9 @@ def agree(
         for name, path in options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
     }
     if "all" in subsets:
-        raise UsageError("--subset names all, which is every judged test query; name it otherwise")
+        raise UsageError(
+            "--subset all: the name 'all' is for all judged queries; choose another name"
+        )
     annotations = read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
         from msshift_bench.leakage import review_leakage
@@ -523,7 +529,7 @@ def agree(
         result = review_leakage(annotations, subsets=subsets, precision=precision)
     else:
         taken = ("sheets", "disputed", "format", "output")
-        allow_only(context, taken, "sheets that ask for entity and intent")
+        allow_only(context, taken, "sheets of entity and intent")
         result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)
@@ -536,7 +542,7 @@ def _write_disputed(annotations: Annotations, disputed: Path) -> None:
 
     pairs = annotations.pairs_to_settle()
     if not pairs:
-        note(f"annotators differ on no pair, so {disputed} is not written")
+        note(f"annotators agree on every pair; {disputed} was not written")
         return
     write_sheet(pairs, annotations.questions, disputed, annotator=AGREED)
-    note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")
+    note(f"wrote {disputed}: {len(pairs)} pairs to decide; give it with the other sheets")

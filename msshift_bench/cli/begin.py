@@ -1,4 +1,4 @@
-"""The panel "Begin": the whole benchmark in two minutes, what there is, and what may be wrong."""
+"""The panel "Begin": a demo, lists of shifts, systems and indicators, and checks of a machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SYSTEMS = ("bm25", "bi-encoder")
 OTHER_SYSTEMS = ("splade", "colbert", "monobert")
 
 _LEGEND = (
-    "Avg In: models that met the group in training; Out: the one that did not;",
+    "Avg In: models trained on the group; Out: the model that was not;",
     "Rel Loss = (Avg In - Out) / Avg In",
 )
 
@@ -48,16 +48,16 @@ def demo(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all", help="Train SPLADE, ColBERT and monoBERT too; takes under 12 minutes."
+            "--all", help="Also train SPLADE, ColBERT and monoBERT; takes under 12 minutes."
         ),
     ] = False,
 ) -> None:
     """Build, train, search and evaluate on the generated collection, in under two minutes.
 
     The demo cuts the queries into groups and trains a tiny bi-encoder once without each group.
-    BM25 and the bi-encoder rank the passages. One table per shift shows what each loses on the
-    groups that it was not trained on, and a report draws it (it needs the extra `plots`). A second
-    run reuses what the first one made.
+    BM25 and the bi-encoder rank the passages. One table per shift shows each system's loss on
+    groups that it was not trained on. A report has charts of the losses (it needs the extra
+    `plots`). A second run reuses the results of the first.
 
     Example: `msshift demo --out msshift-demo`
     """
@@ -97,22 +97,22 @@ def demo(
         f"{runs}  the run sets: msshift evaluate {quote(str(runs))} --data {quote(str(data))} "
         "shows intervals"
     )
-    print(f"{figures}  every figure, as JSON")
+    print(f"{figures}  all figures, as JSON")
     try:
         with progress_bars():
             reference = "bm25" if len(systems) > 1 and "bm25" in systems else None
             drawn = write_report([runs], out / "report", data, reference=reference, links=False)
-        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
+        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} charts)")
     except MissingExtraError as error:
         note(str(error))
     note(f"done in {time.monotonic() - began:.0f} s")
 
 
 def _check_installed(systems: Iterable[System]) -> None:
-    """Check, before anything is made, that every system's libraries are installed.
+    """Check that every system's libraries are installed.
 
     Raises:
-        MissingExtraError: naming all extras that are missing.
+        MissingExtraError: with all missing extras.
     """
     extras = []
     for system in systems:
@@ -125,7 +125,7 @@ def _check_installed(systems: Iterable[System]) -> None:
 
 
 def _show_losses(result: Result) -> None:
-    """Print the answers, one table per shift, and the notes that all of them share."""
+    """Print the answers, one table per shift, and the notes common to all shifts."""
     from msshift_bench.evaluation import Settings, loss_table
 
     settings, tables, lines = Settings(), [], []
@@ -138,7 +138,7 @@ def _show_losses(result: Result) -> None:
 
 
 def names_to_list() -> list[str]:
-    """Return what `msshift list` shows by its name: systems, and recipes."""
+    """Return the names that `msshift list NAME` accepts: systems, `pretrain` and recipes."""
     from msshift_bench.baselines import find_systems, recipe_files
 
     return [*find_systems(), "pretrain", *recipe_files()]
@@ -155,12 +155,11 @@ def list_(
     data: options.Data = DATASET_NAME,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """List shifts with their groups, systems, and indicators of similarity; or show one of them.
+    """List shifts, systems and similarity indicators; or show one system or recipe.
 
-    Of a system it shows the fields, which `msshift run --set` replaces, and the recipes that come
-    along; a recipe it prints as it is, with its comments, so that it can be changed in a file of
-    your own. Where there is a built data set, the list says what its groups hold: the topics of
-    another collection are others than those of the release.
+    For a system, the command lists its fields (`msshift run --set` replaces them) and recipes. A
+    recipe is printed with its comments, so that you can edit a copy. If there is a built data set,
+    the list has the contents of its groups: other collections have other topics than the release.
 
     Example: `msshift list bi-encoder-mini > mine.toml`
     """
@@ -174,7 +173,7 @@ def _show_system(name: str, chosen: str) -> None:
     """Print a recipe, or the fields and recipes of a system.
 
     Raises:
-        UnknownNameError: if there is neither of that name.
+        UnknownNameError: if no recipe or system has this name.
     """
     from msshift_bench.baselines import find_systems, recipe_files
     from msshift_bench.output import Table
@@ -196,13 +195,13 @@ def _show_system(name: str, chosen: str) -> None:
         )
     if own:
         rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-        tables.append(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
+        tables.append(Table.plain("recipes", ("recipe", "sha256", "description"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
     show_facts({"fields": fields, "recipes": facts}, chosen, tables)
 
 
 def _list_all(data: str, chosen: str) -> None:
-    """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
+    """Print the shifts with their contents in the data set, the systems, and the indicators."""
     from msshift_bench.baselines import find_systems
     from msshift_bench.output import Table, plain
     from msshift_bench.similarity import INDICATORS
@@ -210,7 +209,7 @@ def _list_all(data: str, chosen: str) -> None:
     systems = {name: system.about() for name, system in find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
     dataset, shifts, facts = _find(data), [*SHIFTS.values(), *SIZED.values()], None
-    where = "no built data set here; 'msshift build' makes one"
+    where = "no built data set; 'msshift build' makes one"
     if dataset is not None:
         info, digest = dataset.info, dataset.info.content_digest[:12]
         facts = {
@@ -220,7 +219,7 @@ def _list_all(data: str, chosen: str) -> None:
             "content": digest,
         }
         where = f"{dataset.folder}: {info.edition}, from {info.collection}, content {digest}"
-        # Shifts that come in sizes follow, each with the sizes of the data set.
+        # Then come shifts with sizes, e.g. restrain-14k, as built in the data set.
         shifts += [SHIFTS[n] for n in in_order(dataset.manifest.shifts) if n not in list(SHIFTS)]
     if chosen == "json":
         indicators = {name: plain(row) for name, row in INDICATORS.items()}
@@ -249,18 +248,18 @@ def _list_all(data: str, chosen: str) -> None:
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
         for name, row in INDICATORS.items()
     ]
-    header = ("indicator", "what", "defined per", "needs")
+    header = ("indicator", "description", "defined per", "needs")
     print_tables(
         [
-            Table.plain("test-only shifts", ("shift", "what"), changes.items(), names=2),
-            Table.plain("systems", ("system", "what"), systems.items(), names=2),
-            Table.plain("indicators of similarity", header, rows, names=4),
+            Table.plain("test-only shifts", ("shift", "description"), changes.items(), names=2),
+            Table.plain("systems", ("system", "description"), systems.items(), names=2),
+            Table.plain("similarity indicators", header, rows, names=4),
         ]
     )
 
 
 def _find(data: str) -> Dataset | None:
-    """Open the data set; where none was named there need be none."""
+    """Return the opened data set; `None` if `data` is the default and no data set exists."""
     from msshift_bench.data import HOME_VARIABLE, open_dataset
 
     try:
@@ -274,7 +273,7 @@ def _find(data: str) -> Dataset | None:
 
 
 def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
-    """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
+    """Return a shift's rule and groups in a data set; `None` if the data set lacks the shift."""
     if dataset is None or shift.name not in dataset.manifest.shifts:
         return None
     facts = dataset.manifest.shifts[shift.name]
@@ -289,7 +288,7 @@ def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
 
 
 def _shift_table(shift: Shift, dataset: Dataset | None) -> Table:
-    """Return a row per group: its queries, here and in the release if these differ, and counts."""
+    """Return a row per group: its queries in the data set and in the release, and counts."""
     from msshift_bench.output import Table
 
     rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
@@ -298,10 +297,10 @@ def _shift_table(shift: Shift, dataset: Dataset | None) -> Table:
     if built is None:
         title += ")" if dataset is None else f"; not in {dataset.folder})"
         return Table.plain(title, ("group", "queries"), shift.groups.items(), names=2)
-    here, header = built["groups"], ["group", "queries", "train", "test"]
-    rows = [[group, *here[group].values()] for group in shift.groups]
-    if any(here[group]["queries"] != about for group, about in shift.groups.items()):
-        header[1:2] = ["queries here (top terms)", "queries of the release"]
+    groups, header = built["groups"], ["group", "queries", "train", "test"]
+    rows = [[group, *groups[group].values()] for group in shift.groups]
+    if any(groups[group]["queries"] != about for group, about in shift.groups.items()):
+        header[1:2] = ["queries in the data set (top terms)", "queries in the release"]
         for row in rows:
             row.insert(2, shift.groups[row[0]])
     title = f"{title}; built by {built['rule']})"
@@ -312,7 +311,7 @@ def doctor(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Data sets to verify. Default: ./msshift, MSSHIFT_HOME, the installed one.",
+            help="Data sets to verify. Default: ./msshift, MSSHIFT_HOME, the installed data set.",
             show_default=False,
         ),
     ] = None,
@@ -321,16 +320,16 @@ def doctor(
         typer.Option(
             min=0,
             metavar="DAYS",
-            help="First remove from the cache what was last changed so many days ago or earlier: "
-            "embeddings, indexes, passages; not the installed data set, nor what is being written.",
+            help="First remove embeddings, indexes and passages from the cache that did not change "
+            "in the last DAYS days. Keep the installed data set and folders being written.",
         ),
     ] = None,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Look at what may stand in your way: versions, extras, GPU, cache, data.
+    """Check this installation: versions, extras, GPU, cache, data.
 
-    Each line that is not "ok" says what to do. The command exits with 1 if data are damaged, and
-    with 3 if something that is needed is missing.
+    Each line that is not "ok" has a fix. Exit codes: 1 if data are damaged, 3 if something required
+    is missing.
 
     Example: `msshift doctor`
 

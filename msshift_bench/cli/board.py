@@ -1,4 +1,4 @@
-"""The panel "Leaderboard": entries, the gate, and the pages."""
+"""The panel "Leaderboard": submit entries, check them, and build the pages."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def submit(
     ] = None,
     system: Annotated[
         Path | None,
-        typer.Option(help="A description of it; an empty system.toml comes from --template."),
+        typer.Option(help="The description of the system; --template prints an empty system.toml."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("submission"),
     data: options.Data = DATASET_NAME,
     template: Annotated[
-        bool, typer.Option("--template", help="Print a system.toml to fill in, and stop.")
+        bool, typer.Option("--template", help="Print an empty system.toml, and stop.")
     ] = False,
 ) -> None:
-    """Score a system's run sets, and write its entry of the leaderboard to hand in.
+    """Score a system's run sets, and write a leaderboard entry to submit.
 
-    OUT/entries holds the entry: the description, every query's scores, and how many test queries
-    are among the training queries. OUT/runs is a copy of the run files, to attach.
+    OUT/entries has the entry: the description, every query's scores, and the number of test queries
+    among the training queries. OUT/runs is a copy of the run files, to attach.
 
     Example: `msshift submit --template > system.toml`
 
@@ -49,8 +49,8 @@ def submit(
         return
     if runs is None or system is None:
         raise UsageError(
-            "give the folder of a system's run sets and --system FILE; --template prints such a "
-            "file"
+            "give the folder of a system's run sets and --system FILE; --template prints an empty "
+            "FILE"
         )
     check_folder(out)
     with progress_bars():
@@ -72,43 +72,40 @@ def check(
     entry: Annotated[
         str | None,
         typer.Argument(
-            help="A row, e.g. mini/bm25: show the commands that make it again, and with --runs how "
-            "closely what they made repeats it. Default: check all entries.",
+            help="A row, e.g. mini/bm25: print the commands that reproduce it. With --runs, compare "
+            "their runs with the row. Default: check all entries.",
             show_default=False,
         ),
     ] = None,
     entries: Annotated[
-        Path | None,
-        typer.Option(help="The folder of entries. Default: those that come with the package."),
+        Path | None, typer.Option(help="The folder of entries. Default: the package's entries.")
     ] = None,
     base: Annotated[
         Path | None,
-        typer.Option(help="The earlier entries; refuse any that is missing now, or changed."),
+        typer.Option(help="The folder of earlier entries; each must still exist unchanged."),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="The built data set that runs answer: count training queries again on it."
-        ),
+        typer.Option(help="The built data set of the runs, to count training queries again."),
     ] = None,
     runs: Annotated[
         Path | None,
-        typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
+        typer.Option(help="The folder of run sets (`<system>/<shift>/...`), to score again."),
     ] = None,
     badges: Annotated[
         bool,
         typer.Option(
             "--write-badges",
-            help="For maintainers: record the entries whose run files give their scores in "
-            "rescored.csv of --entries. They get the badge 'rescored'.",
+            help="For maintainers: record in rescored.csv of --entries the entries whose run files "
+            "give the same scores. They get the badge 'rescored'.",
         ),
     ] = False,
 ) -> None:
-    """Check entries as the leaderboard's gate does, or repeat a row.
+    """Check leaderboard entries with the gate, or repeat a row.
 
-    The gate computes every figure from the per-query scores. With --data and --runs it scores the
-    run files again, and compares the scores. It writes nothing, except with --write-badges. It
-    exits with 1 if it refuses anything.
+    The gate computes every figure from the per-query scores. With --data and --runs, it scores the
+    run files again and compares the scores. It writes only with --write-badges. The exit code is 1
+    if an entry is refused.
 
     Example: `msshift leaderboard check --entries mine --data msshift --runs runs`
 
@@ -118,9 +115,9 @@ def check(
     from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
 
     if runs is not None and data is None:
-        raise UsageError("to score runs again, give --data, the data set that they answer")
+        raise UsageError("--runs needs --data; add --data with the data set of the runs")
     if badges and (entries is None or runs is None or entry is not None):
-        raise UsageError("to write badges, give --entries, --data and --runs, and name no row")
+        raise UsageError("--write-badges needs --entries, --data and --runs, and no row")
     dataset = None if data is None else open_dataset(data)
     root = entries_folder() if entries is None else entries
     if entry is not None:
@@ -133,9 +130,9 @@ def check(
     _print_findings(findings)
     for name in write_rescored(root, verdicts) if badges else ():
         note(f"{name} is rescored now: {root / 'rescored.csv'}")
-    again = sum(verdict.rescored for verdict in verdicts)
-    how = "" if runs is not None else "; give --data and --runs for that"
-    note(f"{len(verdicts)} versions checked; run files scored again: {again}{how}")
+    rescored = sum(verdict.rescored for verdict in verdicts)
+    hint = "" if runs is not None else "; to score run files again, add --data and --runs"
+    note(f"{len(verdicts)} versions checked; run files scored again: {rescored}{hint}")
     if not all(verdict.accepted for verdict in verdicts) or any(
         finding.severity == "error" for finding in findings
     ):
@@ -146,8 +143,8 @@ def _print(verdict: GateResult, name: str) -> None:
     facts = "unreadable"
     if verdict.entry is not None and verdict.accepted:
         facts = f"{verdict.entry.badge}, {verdict.entry.training_class}"
-    again = ", its run files give these scores" if verdict.rescored else ""
-    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {facts}{again}")
+    rescored = ", its run files give these scores" if verdict.rescored else ""
+    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {facts}{rescored}")
     _print_findings(verdict.findings)
 
 
@@ -157,7 +154,7 @@ def _print_findings(findings: Iterable[Finding]) -> None:
 
 
 def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
-    """Check a row, and show its commands, or how closely runs repeat it."""
+    """Check a row, and print its commands, or compare it with runs."""
     from msshift_bench.leaderboard import check_entry, load_entries, repeat_entry
 
     rows = {row.description.name: row for row in load_entries(root)}
@@ -180,10 +177,10 @@ def build(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("site"),
     entries: Annotated[
         Path | None,
-        typer.Option(help="A folder of entries to add to those that come with the package."),
+        typer.Option(help="A folder of entries to use in addition to the package's entries."),
     ] = None,
 ) -> None:
-    """Build the leaderboard's pages: static files that need no server and load nothing from it.
+    """Build the leaderboard's pages: static files that need no server.
 
     Example: `msshift leaderboard build --entries submission/entries --out site`
     """

@@ -1,4 +1,4 @@
-"""From functions to commands: options out of values, help texts, numbers, and `msshift.toml`."""
+"""Turn functions into commands: options from dataclasses, help texts, and `msshift.toml`."""
 
 from __future__ import annotations
 
@@ -22,43 +22,45 @@ from msshift_bench.errors import UsageError
 _SHORT: Mapping[type, str] = MappingProxyType(
     {bool: "", int: "N", float: "X", Path: "PATH", str: "TEXT"}
 )
-"""What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
+"""Type of an option -> its name in help texts; typer's names leave 18 of 80 columns for text."""
 
 _NO_DEFAULTS = ("", "None", "False", str(inspect.Parameter.empty))
-"""Defaults, as text, of which help texts say nothing."""
+"""Default values, as text, that help texts omit."""
 
-_ODD_DIGITS = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
+_NOT_PLAIN = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
 
 
 def _innermost(kind: Any) -> type:
-    """Return ``str`` for ``list[str] | None``, and so on."""
+    """Return an option's element type, e.g. ``str`` for ``list[str] | None``."""
     inner = [part for part in get_args(kind) if part is not type(None)]
     return _innermost(inner[0]) if inner else kind
 
 
-class _Brief:
-    """What leaves room for words in its help text: no types of switches, and no line on --help."""
+class _BriefHelp:
+    """A command whose help text omits the types of switches and the line of --help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, with those that typer adds."""
+        """Return the parameters, including typer's own."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if isinstance(parameter, TyperOption):
                 parameter.metavar = parameter.metavar or ""
-                parameter.min = parameter.max = None  # It is shown beside the type, and not read.
-                parameter.hidden |= parameter.name == "help"  # It would narrow all other lines.
+                parameter.min = parameter.max = None  # Only help texts use them.
+                parameter.hidden |= parameter.name == "help"  # It would widen the first column.
         return parameters
 
 
-class CommandGroup(_Brief, TyperGroup):
+class CommandGroup(_BriefHelp, TyperGroup):
     """A group of commands."""
 
 
-class Command(_Brief, TyperCommand):
-    """A command that takes plain numbers only, and what `msshift.toml` says."""
+class Command(_BriefHelp, TyperCommand):
+    """A command whose numbers need plain digits, with defaults from `msshift.toml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse what was typed; Python's own parsers read ``1_0`` as 10, and digits of any script.
+        """Parse the arguments, and check that numbers have plain digits.
+
+        Python also reads ``1_0`` as 10, and the digits of every script.
 
         Raises:
             UsageError: if a number is not written in plain digits.
@@ -70,53 +72,53 @@ class Command(_Brief, TyperCommand):
             value = typed.get(name) or ()
             texts = [value] if isinstance(value, str) else value
             if texts and _innermost(hints[name].annotation) in (int, float):
-                odd = next(filter(_ODD_DIGITS.search, texts), None)
-                if odd is not None:
+                wrong = next(filter(_NOT_PLAIN.search, texts), None)
+                if wrong is not None:
                     raise UsageError(
-                        f"{parameter.opts[0]} is {odd!r}; write a number in plain digits, e.g. 10"
+                        f"{parameter.opts[0]} is {wrong!r}; write a number in plain digits, e.g. 10"
                     )
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, with what was not typed from the configuration file."""
+        """Run the command; the configuration file fills in options that were not typed."""
         fill_in(ctx)
         return super().invoke(ctx)
 
 
 class FlattenedCommand:
-    """A function as a command, which takes every field of its dataclasses as an option of its own.
+    """A function as a command: each field of its dataclass parameters becomes an option.
 
-    The panel of these options in the help text is what the docstring of the dataclass says before
-    its colon, if it has one, or what the function says: ``Annotated[Dataclass, "Panel"]``. So it is
-    for single options. The signature is worked out when typer asks for it, for it takes a tenth of
-    the time in which a command starts.
+    The help panel of these options is the text before the colon in the dataclass's docstring.
+    ``Annotated[Dataclass, "Panel"]`` replaces it; for a single option, write
+    ``Annotated[Option, "Panel"]``. The signature is computed when typer asks for it: that takes a
+    tenth of a command's start time.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function
         self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self.__annotations__: dict[str, Any] = {}  # The signature has them.
+        self.__annotations__: dict[str, Any] = {}  # Typer reads the signature instead.
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        return inspect.Signature(list(_unfolded(self._function)))
+        return inspect.Signature(list(_flat_parameters(self._function)))
 
     def __call__(self, **typed: Any) -> None:
-        """Run the function, its values made of what was typed."""
+        """Run the function, with its dataclasses made from the typed options."""
         for name, kind in get_type_hints(self._function).items():
             if isinstance(kind, type) and is_dataclass(kind):
                 typed[name] = kind(**{part.name: typed.pop(part.name) for part in fields(kind)})
         self._function(**typed)
 
 
-def _unfolded(
+def _flat_parameters(
     function: Callable[..., Any], panel: str | None = None
 ) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of a function, or the fields of a dataclass, as typer takes them.
+    """Yield the parameters of a function, or the fields of a dataclass, for typer.
 
     Args:
         function: the function or the dataclass.
-        panel: the panel of the help text for those that name none.
+        panel: the help panel of parameters that name none.
     """
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         hint = parameter.annotation
@@ -124,7 +126,7 @@ def _unfolded(
         if isinstance(kind, type) and is_dataclass(kind):
             title, colon, _ = str(kind.__doc__).partition(":")
             titles = [*notes, *([title] if colon else [])]
-            yield from _unfolded(kind, *titles[:1])
+            yield from _flat_parameters(kind, *titles[:1])
             continue
         if notes:
             option = copy(notes[0])
@@ -132,7 +134,7 @@ def _unfolded(
             if isinstance(option, OptionInfo):
                 option.metavar = option.metavar or _SHORT[_innermost(kind)]
             default = str(parameter.default)
-            # typer would give the default a line of its own.
+            # Typer would print the default on a separate line.
             if option.show_default is True and default not in _NO_DEFAULTS:
                 option.help, option.show_default = f"{option.help} Default: {default}.", False
             hint = Annotated[kind, option]
@@ -140,7 +142,7 @@ def _unfolded(
 
 
 def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:
-    """Return what a docstring says, and its examples, which stand last in the help text."""
+    """Return a docstring's text, and its examples, the last part of the help text."""
     text, *examples = inspect.cleandoc(str(function.__doc__)).split("\n\nExample: ")
     lines = [" ".join(example.split()) for example in examples]
     if len(lines) == 1:
@@ -149,26 +151,26 @@ def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:
 
 
 def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
-    """Check that options which do not go together with something were not typed.
+    """Check that no option was typed that conflicts with another option or input.
 
     Args:
         context: typer's context of the command.
-        names: the names of their parameters.
-        what: what they do not go together with.
+        names: parameter names of the conflicting options.
+        what: the option or input that they conflict with, for the message.
 
     Raises:
-        UsageError: if one was typed; the message names all of them.
+        UsageError: if an option was typed; the message lists all of them.
     """
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     sources = {name: context.get_parameter_source(name) for name in names}
-    # The source of a value of `msshift.toml` is the default, too.
+    # A value from `msshift.toml` also has the source DEFAULT.
     typed = ", ".join(
         flags[name] for name, source in sources.items() if source and source.name != "DEFAULT"
     )
     if typed:
-        raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")
+        raise UsageError(f"{typed} cannot be used with {what}; remove {typed}")
 
 
 def allow_only(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed but those whose parameters are taken; see `refuse`."""
+    """Check that no option was typed except the parameters in `taken`; see `refuse`."""
     refuse(context, (name for name in context.params if name not in taken), what)

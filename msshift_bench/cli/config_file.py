@@ -1,7 +1,7 @@
-"""``msshift.toml``: values for options that are typed again and again.
+"""Read ``msshift.toml``: default values of options that are used often.
 
-A command takes a value from the first place that has one: the option, the environment variable, the
-file, the default. From Python, the file is not read.
+A command uses the first value in this order: the option, the environment variable, the file, the
+built-in default. Python functions do not read the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONFIG_NAME = "msshift.toml"
 
 CONFIG_VARIABLE = "MSSHIFT_CONFIG"
-"""The environment variable that names the file, wherever it is."""
+"""The environment variable with the path of the file."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -33,40 +33,41 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "recipes": "MSSHIFT_RECIPES",
     }
 )
-"""Key -> the environment variable of the same setting, which wins over the file."""
+"""Key -> the environment variable of the same setting, which overrides the file."""
 
 _READ_RECIPES = ("demo", "experiment", "list", "pretrain", "run")
 """The commands that find recipes by name."""
 
 
 ConfigFile = Mapping[str, tuple[Any, str]]
-"""What a file sets: key -> its value, and where it stands, FILE:LINE. ``data`` and ``cache`` are
-absolute paths, and so is ``collection`` if it is a folder."""
+"""The settings of a file: key -> its value, and its place as FILE:LINE. Paths are absolute."""
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Read a file.
+    """Return the settings in a file.
 
     Raises:
-        NotFoundError: if there is none.
-        UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message has
-            all that is wrong, each with its line and the nearest valid name.
+        NotFoundError: if the file does not exist.
+        UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message lists
+            every error with its line and the nearest valid name.
     """
-    from msshift_bench.checked import parse_toml, toml_lines  # most people have no such file
+    from msshift_bench.checked import parse_toml, toml_lines  # slow, and rarely needed
 
     model = settings_model()
 
     def refuse(findings: list[Finding]) -> UsageError:
         listed = "".join(f"\n  {finding}" for finding in findings)
         return UsageError(
-            f"{path} cannot be used:{listed}\nvalid are {', '.join(model.model_fields)}; "
+            f"{path} cannot be used:{listed}\nvalid keys are {', '.join(model.model_fields)}; "
             "docs/configuration.md explains them"
         )
 
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise NotFoundError(f"no file {path}, which {CONFIG_VARIABLE} names") from None
+        raise NotFoundError(
+            f"no file {path}, the value of {CONFIG_VARIABLE}; correct the value, or unset it"
+        ) from None
     values = parse_toml(content, model, path, refuse).model_dump(exclude_none=True, mode="json")
     folder, lines = path.absolute().parent, toml_lines(content.decode())
     return {
@@ -76,19 +77,19 @@ def read_config(path: Path) -> ConfigFile:
 
 
 def settings_model() -> type[Checked]:
-    """Return the model of the file; pydantic is imported only where there is a file."""
+    """Return the pydantic model of the file; pydantic is imported only for an existing file."""
     from pydantic import Field
 
     from msshift_bench.checked import Checked, Listed, ShiftName, Text, valid_name
     from msshift_bench.words import WORDS
 
-    place = Annotated[Text, Field(min_length=1)]
+    path = Annotated[Text, Field(min_length=1)]
 
     class Settings(Checked):
-        data: place | None = None
-        collection: place | None = None
-        cache: place | None = None
-        recipes: place | None = None
+        data: path | None = None
+        collection: path | None = None
+        cache: path | None = None
+        recipes: path | None = None
         shifts: Annotated[tuple[ShiftName, ...], Listed, Field(min_length=1)] | None = None
         words: Annotated[str, valid_name("words", WORDS)] | None = None
 
@@ -96,8 +97,8 @@ def settings_model() -> type[Checked]:
 
 
 def _resolve(key: str, value: Any, folder: Path) -> Any:
-    """Make paths of the file absolute; the name of a collection that is no folder stays."""
-    # As for --collection, a folder that is called mini is written ./mini.
+    """Return a value, made absolute if it is a path; a collection may also be a name."""
+    # As in --collection, mini is the generated collection, and ./mini a folder.
     if key in ("shifts", "words") or (key == "collection" and value.partition(":")[0] == "mini"):
         return value
     path = folder / Path(value).expanduser()
@@ -106,36 +107,35 @@ def _resolve(key: str, value: Any, folder: Path) -> Any:
 
 
 def find_config() -> ConfigFile | None:
-    """Read the file that holds here: of this folder or one above, up to the user's home.
+    """Return the settings in the nearest file, from the current folder up to the user's home.
 
     Raises:
-        NotFoundError: if `CONFIG_VARIABLE` names no file.
+        NotFoundError: if the path in `CONFIG_VARIABLE` does not exist.
         UsageError: see `read_config`.
     """
     if named := os.environ.get(CONFIG_VARIABLE):
         return read_config(Path(named).expanduser())
-    here, home = Path.cwd(), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 (or none)
-    for folder in (here, *here.parents):
+    current, home = Path.cwd(), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 (home may be unknown)
+    for folder in (current, *current.parents):
         path = folder / CONFIG_NAME
         if path.is_file():
-            return read_config(Path(CONFIG_NAME) if folder == here else path)
+            return read_config(Path(CONFIG_NAME) if folder == current else path)
         if str(folder) == home:
             break
     return None
 
 
 def fill_in(context: Any) -> None:
-    """Fill in what was not typed before a command runs, and say so on stderr.
+    """Set options that were not typed from the configuration file, and print their keys on stderr.
 
-    The data set, the shifts and the words become the command's arguments. The collection, the cache
-    and the folder of recipes become environment variables until it ends: they are read where they
-    are used.
+    The data set, the shifts and the words become arguments of the command. The collection, the
+    cache and the folder of recipes become environment variables until the command ends.
 
     Args:
         context: typer's context of the command.
 
     Raises:
-        NotFoundError: if `CONFIG_VARIABLE` names no file.
+        NotFoundError: if the path in `CONFIG_VARIABLE` does not exist.
         UsageError: see `read_config`.
     """
     file = find_config()
@@ -146,8 +146,7 @@ def fill_in(context: Any) -> None:
         for parameter in context.command.params
         if context.get_parameter_source(parameter.name).name == "DEFAULT"
     }
-    # Single runs are scored on one test set, files of queries compared, and published figures
-    # analysed, whatever the shift.
+    # A test set, files of queries and published figures do not depend on the shifts of the file.
     if any(context.params.get(name) for name in ("test", "qrels", "published")):
         parameters.pop("shifts", None)
     recipes = ["recipes"] if context.command.name in _READ_RECIPES else []
@@ -165,13 +164,13 @@ def fill_in(context: Any) -> None:
             os.environ[VARIABLES[key]] = value
             context.call_on_close(partial(os.environ.pop, VARIABLES[key]))
             continue
-        # `doctor` takes several data sets.
-        is_one_of_several = parameters[key].nargs == -1 and not isinstance(value, list)
-        context.params[parameters[key].name] = [value] if is_one_of_several else value
+        # `doctor` accepts several data sets.
+        needs_list = parameters[key].nargs == -1 and not isinstance(value, list)
+        context.params[parameters[key].name] = [value] if needs_list else value
 
 
 def key_of(parameter: Any) -> str:
-    """Return the key that says the same as an option or argument, or ""."""
+    """Return the configuration key for a typer parameter; "" if it has none."""
     if parameter.name == "data" or parameter.default == DATASET_NAME:
         return "data"
     if parameter.name == "collection" and parameter.default is None:

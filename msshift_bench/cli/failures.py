@@ -1,7 +1,7 @@
-"""Turn errors of the system (a full disk, no rights, no memory) into a sentence and an exit code.
+"""Turn errors of the system (full disk, no permission, no memory) into a message and an exit code.
 
-Errors raised on purpose (`errors.MsShiftError`) say what to do themselves. Anything else is a bug,
-and its report needs Python's traceback.
+Errors raised on purpose (`errors.MsShiftError`) contain their own advice. All other errors are
+bugs, whose reports need Python's traceback.
 """
 
 from __future__ import annotations
@@ -20,49 +20,47 @@ DEBUG = "MSSHIFT_DEBUG"
 """The environment variable that makes errors print their tracebacks."""
 
 _LONGEST = 100
-"""Most characters of a path that a message spells out."""
+"""Maximal number of characters of a path in a message; longer ones are shortened."""
 
 
 Failure = tuple[str, int]
-"""What to tell the user: one sentence (what, where, and what to do), "" if nobody reads it, and the
-exit code: 2 if the user can correct the request, 3 if the system refuses it."""
+"""The message (place, error, fix), or "" after a broken pipe; and the exit code: 2 if the user can
+correct the request, 3 if the system refuses it."""
 
 
 _USAGE: Mapping[int, str] = {
-    errno.EISDIR: "it is a folder, and a file was expected",
-    errno.ENOTDIR: "a part of this path is a file, and a folder was expected",
+    errno.EISDIR: "this is a folder; give a file",
+    errno.ENOTDIR: "a part of this path is a file; give a path of folders",
     errno.ENAMETOOLONG: "the name is too long for the file system; choose a shorter one",
-    errno.ELOOP: "its links lead in a circle",
+    errno.ELOOP: "its symbolic links form a loop",
 }
-"""Error number -> what is wrong with the path in the request."""
+"""Error number -> the error in the requested path."""
 
 _ADVICE: Mapping[int, str] = {
-    errno.ENOENT: "correct the name, or choose another place",
-    errno.ENOSPC: "make room and run the command again",
-    errno.EDQUOT: "make room and run the command again",
-    errno.EFBIG: "raise the limit (ulimit -f), or write elsewhere",
-    errno.EACCES: "get the right to it, or choose another place",
-    errno.EPERM: "get the right to it, or choose another place",
-    errno.EROFS: "choose another place",
+    errno.ENOENT: "correct the path, or choose another folder",
+    errno.ENOSPC: "free disk space and run the command again",
+    errno.EDQUOT: "free disk space and run the command again",
+    errno.EFBIG: "raise the limit (ulimit -f), or write to another file system",
+    errno.EACCES: "get permission for it, or choose another folder",
+    errno.EPERM: "get permission for it, or choose another folder",
+    errno.EROFS: "choose another folder",
     errno.EMFILE: "raise the limit (ulimit -n)",
 }
-"""Error number -> what to do where the system refuses."""
+"""Error number -> the fix."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a write that does not fit."""
+"""Error numbers of a write without enough space."""
 
 
 def explain(error: BaseException) -> Failure | None:
-    """Return what to tell the user about an error; `None` for an error that is a bug."""
+    """Return the message and exit code for an error; `None` if the error is a bug."""
     text = str(error)
     if isinstance(error, MsShiftError):
         return text, error.exit_code
-    # torch has its own error for a GPU without memory; importing torch for it would be slow.
+    # torch's error for a full GPU has its own class; importing torch here would be slow.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return ": ".join(
-            filter(None, ["there is not enough memory for this", text.partition("\n")[0]])
-        ), 3
+        return ": ".join(filter(None, ["not enough memory", text.partition("\n")[0]])), 3
     if isinstance(error, BrokenPipeError):
         return "", 3
     if isinstance(error, OSError):
@@ -74,7 +72,7 @@ def explain(error: BaseException) -> Failure | None:
     if isinstance(error, RuntimeError) and "home directory" in text:
         return f"{text.rstrip('.')}; set HOME, or write the path without ~", 3
     for number in _NO_ROOM:
-        # Libraries in C++ and Rust raise errors of their own, with the system's text.
+        # Libraries in C++ and Rust raise other errors, with the system's text.
         if os.strerror(number) in text:
             return f"{os.strerror(number)}; {_ADVICE[number]}", 3
     return explain(error.__cause__) if error.__cause__ is not None else None
@@ -95,7 +93,7 @@ def _explain_encoding(error: UnicodeEncodeError) -> Failure:
     if any("\ud800" <= letter <= "\udfff" for letter in wrong):
         return f"{_short(ascii(error.object))}: {NOT_UTF8}", 2
     return (
-        f"{wrong!a} cannot be written in {error.encoding}, which the environment asks for; "
+        f"{wrong!a} cannot be written in {error.encoding}, the encoding of the environment; "
         "set PYTHONUTF8=1",
         2,
     )
@@ -110,8 +108,8 @@ def _short(text: str) -> str:
 def ready_streams() -> None:
     """Open the null device for each standard stream that is closed.
 
-    Otherwise a file that we open would take the stream's number. Messages for a closed stderr are
-    dropped. A closed stdin stays missing: whoever reads it must say so.
+    Otherwise the next opened file would get the stream's descriptor. Messages for a closed stderr
+    are dropped. A closed stdin stays `None`; functions that read it must check this.
 
     Raises:
         MissingError: if stdout is closed, since results would be lost.
@@ -124,24 +122,21 @@ def ready_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if sys.stdout is None:
-        raise MissingError("stdout is closed, and results go there; to drop them: >/dev/null")
+        raise MissingError("stdout is closed, and results go there; add >/dev/null to drop them")
 
 
 def tell(error: Exception) -> int:
-    """Print an error on stderr, with its traceback if `DEBUG` is set.
-
-    Returns:
-        The exit code.
+    """Print an error on stderr, with its traceback if `DEBUG` is set; return the exit code.
 
     Raises:
         Exception: the error itself, if it is a bug.
     """
     if isinstance(error, OSError) and error.filename is None:
-        # What was too long for the buffer is gone, and a flush alone would succeed.
-        if not _flushed(sys.stdout, 1, "\n"):
+        # After a failed write the buffer is empty, and a flush alone would succeed.
+        if not _flush(sys.stdout, 1, "\n"):
             error.filename = "stdout"
     else:
-        _flushed(sys.stdout, 1)
+        _flush(sys.stdout, 1)
     failure = explain(error)
     if failure is None:
         raise error
@@ -152,14 +147,14 @@ def tell(error: Exception) -> int:
         if message:
             note(f"error: {message}")
     except OSError:
-        _flushed(sys.stderr, 2)
+        _flush(sys.stderr, 2)
     return exit_code
 
 
-def _flushed(stream: TextIO | None, descriptor: int, last: str = "") -> bool:
-    """Write to a standard stream what comes last, and flush it.
+def _flush(stream: TextIO | None, descriptor: int, last: str = "") -> bool:
+    """Write `last` to a standard stream, and flush it; return whether this succeeded.
 
-    If that fails, the stream is pointed at the null device, so that exit works.
+    On failure, the stream is redirected to the null device, so that Python can exit.
     """
     try:
         if stream is not None:

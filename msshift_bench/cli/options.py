@@ -1,4 +1,4 @@
-"""Options that several commands share, each worded once: fields of values, and single options."""
+"""Options that several commands share: dataclasses of options, and single options."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
-    """Return what the shell's completion calls: from the begin of a word to the names for it.
+    """Return a shell completion: a function from the start of a word to the names that match.
 
     Args:
-        names: the names; or where they are or a function that returns them, as ``module:name`` of
-            this package, which is loaded only when the shell asks.
+        names: the names; or ``module:name`` in this package of the names, or of a function that
+            returns them. The module is imported only when the shell asks.
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -42,11 +42,11 @@ def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
 
 
 MEASURES = ("RR@10", "nDCG@10", "R@100", "R@1000", "AP", "P@10", "ASL@100")
-"""Measures that the shell offers; docs/measures.md explains all."""
+"""Measures that shell completion offers; docs/measures.md explains all measures."""
 
 WHERE_DATA = (
-    "A built data set: its folder. Default: that of MSSHIFT_HOME, else that of `msshift.toml`, "
-    "else ./msshift, else that of `msshift install`."
+    "The folder of a built data set. Default: from MSSHIFT_HOME, else from `msshift.toml`, else "
+    "./msshift, else the data set that `msshift install` installed."
 )
 Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
 BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]
@@ -63,36 +63,39 @@ Shifts = Annotated[
 By = Annotated[
     str | None,
     typer.Option(
-        help="Break results down by the labels in this file (lines of query_id, tab, label), or by "
-        "the groups of a shift, e.g. wh-words."
+        help="Also print results for each label in this file (lines of query_id, tab, label), or "
+        "for each group of a shift, e.g. wh-words."
     ),
 ]
 SourceName = Annotated[
     str | None,
     typer.Option(
-        help="The collection that the data set was built from. Default: that of "
-        "MSSHIFT_COLLECTION, else that of `msshift.toml`, else the one that the build read here."
+        help="The collection that the data set was built from. Default: from MSSHIFT_COLLECTION, "
+        "else from `msshift.toml`, else the collection that the build read on this machine."
     ),
 ]
 CollectionQrels = Annotated[
-    str | None, typer.Option(help="Read this file, not the collection's judgements.")
+    str | None, typer.Option(help="Read this qrels file instead of the collection's judgements.")
 ]
-Nano = Annotated[bool, typer.Option("--nano", help="Write a part, e.g. 300 queries per group.")]
+Nano = Annotated[
+    bool, typer.Option("--nano", help="Write a sample, with 300 test queries per group.")
+]
 IdsOnly = Annotated[
-    bool, typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them.")
+    bool, typer.Option("--ids-only", help="Write no texts; `msshift import` adds them.")
 ]
 Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Replace an earlier build even if that loses shifts, triples, files, or data of "
+        help="Replace an earlier build even if this deletes shifts, triples, files, or data of "
         "another collection.",
     ),
 ]
 Exclude = Annotated[
     str | None,
     typer.Option(
-        help="Passages that must not count: own-id, or a file of lines `query_id doc_id`.",
+        help="Ignore these passages in runs and judgements: own-id (the passage with the query's "
+        "id), or a file of lines `query_id doc_id`.",
         autocompletion=completing(("own-id",)),
     ),
 ]
@@ -102,15 +105,15 @@ Changes = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Replace a field of the system or its recipe, e.g. seed=3 or search.depth=100 (a "
-        "value is read as TOML). Repeatable; `msshift list SYSTEM` shows all.",
+        "value is read as TOML). Repeatable; `msshift list SYSTEM` lists the fields.",
     ),
 ]
 
 Words = Annotated[
     str,
     typer.Option(
-        help="What is a word: whitespace (default), characters (Chinese, Japanese, Thai), or "
-        "unicode.",
+        help="How texts are split into words: whitespace (default), characters (Chinese, "
+        "Japanese, Thai), or unicode.",
         autocompletion=completing("words:WORDS"),
         show_default=False,
     ),
@@ -118,7 +121,9 @@ Words = Annotated[
 
 EncoderSet = Annotated[
     list[str] | None,
-    typer.Option("--encoder-set", help="A setting, e.g. truncate_dim=256 (repeatable)."),
+    typer.Option(
+        "--encoder-set", help="A setting of the encoder, e.g. truncate_dim=256 (repeatable)."
+    ),
 ]
 
 ExtraTest = Annotated[
@@ -126,7 +131,7 @@ ExtraTest = Annotated[
     typer.Option(
         "--extra-test",
         metavar="NAME=PATH",
-        help="Other test queries (repeatable): a folder, with passages or without, an ir_datasets "
+        help="An extra test set (repeatable): a folder with or without passages, an ir_datasets "
         "id, or a file of variants.",
     ),
 ]
@@ -135,9 +140,9 @@ ExtraTest = Annotated[
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        help="Go on where run files or a tenth of a group's queries are missing (partial), two "
-        "models gave one run (identical), a model saw test queries (leaked), or runs are of other "
-        "data or passages (other-data). Repeatable.",
+        help="Continue although run files or a tenth of a group's queries are missing (partial), "
+        "two models have the same run (identical), a model was trained on test queries (leaked), "
+        "or runs were made for other data or passages (other-data). Repeatable.",
         autocompletion=completing(("partial", "identical", "leaked", "other-data")),
         rich_help_panel="Checks",
     ),
@@ -145,8 +150,8 @@ Allow = Annotated[
 WithoutLeaked = Annotated[
     Path | None,
     typer.Option(
-        help="Also print every figure without the test queries that leaked, by what `msshift "
-        "leakage find` wrote: its folder or `candidates.parquet`."
+        help="Also print every figure without the leaked test queries. PATH is the folder or the "
+        "`candidates.parquet` that `msshift leakage find` wrote."
     ),
 ]
 PerQuery = Annotated[
@@ -155,29 +160,29 @@ PerQuery = Annotated[
 
 
 def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are not `None`: those of options that somebody chose."""
+    """Return the options that the user set: the values that are not `None`."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def named_collection(collection: str | None) -> str | None:
-    """Return the collection that an option names, else that of the environment variable."""
+    """Return `collection`, or by default the collection in ``MSSHIFT_COLLECTION``."""
     from msshift_bench.data import COLLECTION_VARIABLE
 
     return collection or os.environ.get(COLLECTION_VARIABLE)
 
 
 def files_of_collection(collection: str | None) -> list[Path]:
-    """Return the files of a collection's folder; none if the collection is no folder."""
+    """Return the files in a collection's folder; `[]` if the collection is not a folder."""
     name = named_collection(collection)
     folder = Path(name).expanduser() if name else None
     return list(folder.iterdir()) if folder and folder.is_dir() else []
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
-    """Return the whole numbers, 0 or more, that an option lists; none if it is empty.
+    """Return the whole numbers, 0 or more, in a comma-separated option; `[]` if it is empty.
 
     Raises:
-        UsageError: if it lists anything else.
+        UsageError: if a part is not a whole number.
     """
     parts = [part.strip() for part in text.split(",")] if text else []
     if not all(part.isascii() and part.isdecimal() for part in parts):
@@ -188,16 +193,16 @@ def whole_numbers(option: str, text: str) -> list[int]:
 def pairs(
     option: str, texts: Iterable[str] | None, form: str, *, repeated: bool = False
 ) -> list[tuple[str, str]]:
-    """Return the name and the value in each text that an option has, ``NAME=VALUE``.
+    """Return the names and values in an option's texts ``NAME=VALUE``.
 
     Args:
-        option: the option.
+        option: the option's name, for messages.
         texts: the texts.
-        form: how one is written, for messages, e.g. ``"NAME=PATH, e.g. dl19=./trec-dl-2019"``.
+        form: the expected form, for messages, e.g. ``"NAME=PATH, e.g. dl19=./trec-dl-2019"``.
         repeated: whether a name may have several values.
 
     Raises:
-        UsageError: if one has no name or no value, or a name is there twice.
+        UsageError: if a text has no name or no value, or a name occurs twice.
     """
     values: list[tuple[str, str]] = []
     for text in texts or ():
@@ -211,7 +216,7 @@ def pairs(
 
 
 def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
-    """Return name -> folder or file of the extra test sets that ``--extra-test`` names."""
+    """Return the extra test sets of ``--extra-test``: name -> folder or file."""
     return {
         name: Path(path)
         for name, path in pairs("--extra-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
@@ -221,10 +226,10 @@ def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
 def replacements(
     texts: Iterable[str] | None, option: str = "--set", example: str = "seed=3"
 ) -> dict[str, Any]:
-    """Return name -> value of the fields that an option replaces, by default ``--set``.
+    """Return the fields that an option such as ``--set`` replaces: name -> value.
 
-    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
-    that a word or a path needs no quotes.
+    Values are parsed as TOML: a number, true, false, a list, a table. A value that is not TOML
+    stays a string, so a word or a path needs no quotes.
     """
     values: dict[str, Any] = dict(pairs(option, texts, f"KEY=VALUE, e.g. {example}"))
     for name, text in values.items():
@@ -236,7 +241,7 @@ def replacements(
 def with_settings(
     encoder: str | None, texts: Sequence[str] | None, pooling: str | None = None
 ) -> str | EncoderSpec | None:
-    """Return an encoder with the settings of ``--encoder-set``; without them only its name."""
+    """Return an encoder with its ``--encoder-set`` settings; without settings, its name."""
     if not texts:
         return encoder
     from msshift_bench.encoders import EncoderSpec, ModelSettings
@@ -250,7 +255,7 @@ def with_settings(
 
 
 def _format_of(*formats: str, more: str = "") -> Any:
-    """Return the option of a result's format, which is checked before anything is computed."""
+    """Return the option ``--format``, which is checked before anything is computed."""
 
     def check(chosen: str) -> str:
         return check_name("format", chosen, formats)
@@ -270,7 +275,7 @@ TableFormat = Annotated[str, _format_of("text", "markdown", "latex", "json")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The data set whose queries are asked, and which of its shifts count."""
+    """The data set, and the shifts to use."""
 
     data: Data = DATASET_NAME
     shift: Shifts = None
@@ -284,7 +289,7 @@ class Source:
     qrels: CollectionQrels = None
 
     def open(self, dataset: Dataset) -> Collection:
-        """Open it; see `msshift_bench.data.open_source`."""
+        """Return the opened collection; see `msshift_bench.data.open_source`."""
         from msshift_bench.data import open_source
 
         return open_source(dataset, self.collection, self.qrels)
@@ -292,7 +297,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """Encoder: what embeds queries."""
+    """Encoder: the model that embeds queries."""
 
     encoder: Annotated[
         str | None,
@@ -304,33 +309,31 @@ class Encoding:
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="How it pools tokens: cls (default), mean, or own, for a saved model of "
-            "sentence-transformers."
+            help="How the encoder pools tokens: cls (default), mean, or own, for a model that "
+            "sentence-transformers saved."
         ),
     ] = None
     encoder_set: EncoderSet = None
 
     def chosen(self) -> dict[str, Any]:
-        """Return what was chosen: the name of an argument -> its value."""
+        """Return the options that the user set: argument name -> value."""
         encoder = with_settings(self.encoder, self.encoder_set, self.pooling)
         return chosen({"encoder": encoder, "pooling": self.pooling})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Cluster: where tasks are carried out, and where their results are kept."""
+    """Cluster: where tasks run, and where their results are stored."""
 
     ray: Annotated[
         str | None,
-        typer.Option(
-            help="Carry tasks out on this Ray cluster: host:port, or auto for this machine's."
-        ),
+        typer.Option(help="Run tasks on this Ray cluster: host:port, or auto for this machine's."),
     ] = None
     store: Annotated[
         str | None,
         typer.Option(
-            help="Keep finished tasks in this folder or at this URL, e.g. s3://bucket/name. "
-            "Default: with unfinished work."
+            help="Store finished tasks in this folder or at this URL, e.g. s3://bucket/name. "
+            "Default: in the folder of unfinished work."
         ),
     ] = None
 
@@ -338,13 +341,13 @@ class Cluster:
         bool,
         typer.Option(
             "--wait",
-            help="Wait for a node with the processors or GPUs of a task. Default: stop with an "
-            "error before anything starts.",
+            help="Wait for a node with the processors or GPUs that a task needs. Default: stop "
+            "with an error before anything starts.",
         ),
     ] = False
 
     def used(self) -> AbstractContextManager[object]:
-        """Return the context in which these carry tasks out.
+        """Return the context in which tasks run with these options.
 
         Raises:
             UsageError: if `--wait` is given without a cluster.
@@ -352,33 +355,33 @@ class Cluster:
         from msshift_bench.engine import Engine, using_engine
 
         if self.wait and self.ray is None:
-            raise UsageError("--wait is for tasks of a Ray cluster; give --ray, too")
+            raise UsageError("--wait works only with a Ray cluster; add --ray, or remove --wait")
         return using_engine(Engine(self.ray, self.store, self.wait))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
-    """Statistics: how runs are scored, and how losses are inferred from the scores."""
+    """Statistics: how runs are scored, and how statistics of losses are computed."""
 
     measures: Annotated[
         str,
         typer.Option(
-            help="Measures, as ir_measures names them, separated by spaces or commas; the first "
-            "leads.",
+            help="Measures in ir_measures' notation, separated by spaces or commas; the first is "
+            "the main measure.",
             autocompletion=completing(MEASURES),
         ),
     ] = "RR@10"
     ties: Annotated[
         str,
         typer.Option(
-            help="The order of equal scores: trec, rank, doc-id-ascending or expected.",
+            help="How ties are ordered: trec, rank, doc-id-ascending or expected.",
             autocompletion=completing("runs:TIE_POLICIES"),
         ),
     ] = "trec"
     missing: Annotated[
         str,
         typer.Option(
-            help="A test query that a run lacks: scores zero, skip it, or stop with error.",
+            help="A test query that a run lacks: score it zero, skip it, or stop with error.",
             autocompletion=completing(("zero", "skip", "error")),
         ),
     ] = "zero"
@@ -392,8 +395,8 @@ class Scoring:
     average: Annotated[
         str | None,
         typer.Option(
-            help="Average over groups (macro) or queries (pooled). Default: as the shift's authors "
-            "do.",
+            help="Average over groups (macro) or queries (pooled). Default: the shift authors' "
+            "choice.",
             autocompletion=completing("stats:AVERAGES"),
         ),
     ] = None

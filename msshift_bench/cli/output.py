@@ -1,4 +1,4 @@
-"""What commands print and write: results go to stdout or to files, everything else to stderr."""
+"""Print results on stdout and messages on stderr, and check output files."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def note(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def warn(remarks: Iterable[str]) -> None:
-    """Print each remark that makes figures doubtful on stderr, as a warning."""
-    for remark in remarks:
-        note(f"warning: {remark}")
+def warn(messages: Iterable[str]) -> None:
+    """Print each message on stderr as a warning."""
+    for message in messages:
+        note(f"warning: {message}")
 
 
 def check_outputs(
@@ -96,19 +96,19 @@ def check_outputs(
     runs: Iterable[str | Path] = (),
     inputs: Iterable[str | Path | None] = (),
 ) -> None:
-    """Check that the command can write its outputs and reads none of them; see `check_target`.
+    """Check that a command can write its outputs, and that no output is an input.
 
     Args:
         outputs: the files to write; `None` for an output that was not requested.
         data: the data set that the command reads.
         runs: run files; the command reads their sidecars, too.
         inputs: other files that the command reads, and folders that it must not write into; `None`
-            for one that was not given.
+            for an input that was not given.
 
     Raises:
         NotFoundError: if an output's folder does not exist.
-        UsageError: if an output is no possible file, is an input, is given twice, or is a sheet
-            that was filled in or settings that somebody wrote.
+        UsageError: if an output cannot be a file, is an input, is given twice, or would overwrite
+            a TOML file or an annotated sheet; see also `check_target`.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     wanted = [output for output in outputs if output is not None]
@@ -132,7 +132,7 @@ def check_outputs(
             continue
         if output.suffix == ".toml":
             raise UsageError(
-                f"{output} is a file that people write, and would be lost; give another name"
+                f"{output} is a TOML file, which would be overwritten; give another name"
             )
 
         check_not_filled(output)

@@ -1,4 +1,4 @@
-"""The panel "Evaluation": what runs score, what systems lose, and which is better."""
+"""The panel "Evaluation": score runs, evaluate run sets, compare systems, and draw reports."""
 
 from __future__ import annotations
 
@@ -48,14 +48,15 @@ def score(
         ),
     ] = None,
     qrels: Annotated[
-        Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
+        Path | None,
+        typer.Option(help="Score run files on this qrels file (four columns, as TREC's)."),
     ] = None,
-    # Not `shift`: the shifts of `msshift.toml` do not choose what single runs are scored on.
+    # Not `shift`: the shifts in `msshift.toml` must not choose the test set of single runs.
     tested_shift: Annotated[
         str | None,
         typer.Option(
             "--shift",
-            help="Score run files on the test queries of this shift, in all and by group.",
+            help="Score run files on the test queries of this shift: on all, and per group.",
             autocompletion=options.completing(SHIFTS),
         ),
     ] = None,
@@ -69,21 +70,22 @@ def score(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Only check the runs: every finding has a code, a line and a fix."
+            "--check", help="Only check the runs: print findings with their code, line and fix."
         ),
     ] = False,
 ) -> None:
-    """Score run files on one test set, on the groups of a shift, or on any qrels.
+    """Score run files on one test set, on the groups of a shift, or on a qrels file.
 
-    It prints the mean of every measure with its interval, which counts other queries, of this very
-    run. With --reference it also prints how far the runs are from that one, with an interval and a
-    corrected p-value; a † marks what is significant of these very runs, and says nothing of another
-    training.
+    The command prints the mean of every measure, with an interval that accounts for the choice of
+    queries, but not of trainings. With --reference it also prints each run's difference from the
+    reference, with an interval and a corrected p-value. A † marks a significant difference between
+    these runs; other trainings may differ.
 
-    With --shift or --by it also prints the mean on each group of queries, and how far that is from
-    the mean on the other groups; with --reference, the same of the lead over that run.
+    With --shift or --by it also prints the mean on each group of queries, and its difference from
+    the mean on the other groups. With --reference, it also prints this for the lead over the
+    reference.
 
-    With --check it only checks the runs; exit code 1 if one cannot be scored.
+    With --check it only checks the runs; exit code 1 if a run cannot be scored.
 
     Example: `msshift score my.run.gz --test length-short`
 
@@ -105,38 +107,40 @@ def score(
         refuse(context, ("reference", "by", "without_leaked", "per_query", "output"), "--check")
     settings = scoring.settings()
     if scoring.average is not None:
-        raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
-    if scoring.correction != "holm" and not (reference or tested_shift or by or without_leaked):
         raise UsageError(
-            "--correction corrects p-values, which --reference, --shift or --by gives; add one"
+            "--average is for groups of run sets, and a run has none; remove --average"
         )
+    if scoring.correction != "holm" and not (reference or tested_shift or by or without_leaked):
+        raise UsageError("--correction is for p-values; add --reference, --shift or --by")
     sources = [*runs, *([] if reference is None or reference in runs else [reference])]
     read = data if qrels is None else None
     inputs = [qrels, by, without_leaked, scoring.exclude]
     check_outputs(printing.output, per_query, data=read, runs=sources, inputs=inputs)
     for folder in (run for run in runs if Path(run).is_dir()):
         raise UsageError(
-            f"{folder} is a folder, and run files are scored here; name files, or evaluate the "
-            f"folder's run sets: msshift evaluate {quote(str(folder))}"
+            f"{folder} is a folder, expected run files; give files, or evaluate the folder's run "
+            f"sets: msshift evaluate {quote(str(folder))}"
         )
-    answered = [given for given in (test, qrels, tested_shift) if given is not None]
-    if len(answered) > 1:
-        raise UsageError("--test, --qrels and --shift name what to score on; give one of them")
+    test_sets = [given for given in (test, qrels, tested_shift) if given is not None]
+    if len(test_sets) > 1:
+        raise UsageError(
+            "--test, --qrels and --shift each choose a test set; give only one of them"
+        )
     dataset: Dataset | str = data
     test_set = None
     if tested_shift is not None:
         dataset = open_dataset(data)
         test_set = test_set_of_shift(get_shift(tested_shift, dataset.shifts), dataset)
-    elif answered:
-        test_set = open_test_set(answered[0], data)
+    elif test_sets:
+        test_set = open_test_set(test_sets[0], data)
     if check:
-        counting = None if test_set is None else test_set.excluding(settings.exclude)
-        _check(runs, counting, scoring, printing.format)
+        remaining = None if test_set is None else test_set.excluding(settings.exclude)
+        _check(runs, remaining, scoring, printing.format)
         return
     if test_set is None:
         raise UsageError(
-            "say what to score the runs on: --test CONFIG, e.g. length-short, --shift SHIFT, or "
-            "--qrels FILE; folders of run sets are for 'msshift evaluate'"
+            "no test set for the runs; add --test CONFIG, e.g. length-short, --shift SHIFT, or "
+            "--qrels FILE, or use 'msshift evaluate' for folders of run sets"
         )
     result = score_runs(
         runs,
@@ -145,14 +149,16 @@ def score(
         by=by,
         data=dataset,
         reference=reference,
-        without=_left_out(without_leaked, data if qrels is None else test_set),
+        without=_leaked_queries(without_leaked, data if qrels is None else test_set),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
     printing.show(result)
 
 
-def _left_out(without_leaked: Path | None, known: Dataset | TestSet | str) -> LeakedQueries | None:
+def _leaked_queries(
+    without_leaked: Path | None, known: Dataset | TestSet | str
+) -> LeakedQueries | None:
     """Return the leaked test queries in the folder of `leakage find`; `None` without a folder."""
     if without_leaked is None:
         return None
@@ -170,7 +176,7 @@ def _write_per_query(result: Result, path: Path | None) -> None:
 def _check(
     runs: Sequence[str], test_set: TestSet | None, scoring: options.Scoring, chosen: str
 ) -> None:
-    """Say what is wrong with runs.
+    """Print the warnings and errors of runs.
 
     Raises:
         RunError: if a run cannot be scored.
@@ -186,46 +192,52 @@ def _check(
             source, judgements, tie_policy=scoring.ties, strict=scoring.strict
         )
         if test_set is not None and checked[run].ok:
-            checked[run] = _with_misfits(checked[run], run, test_set)
+            checked[run] = _with_mismatches(checked[run], run, test_set)
     if chosen == "json":
         print_json(
             {
                 run: {
-                    "ok": known.ok,
-                    "lines": known.report.lines,
-                    "queries": known.report.queries,
-                    "counts": dict(known.counts),
-                    "errors": list(map(asdict, known.errors)),
-                    "warnings": list(map(asdict, known.warnings)),
+                    "ok": validation.ok,
+                    "lines": validation.report.lines,
+                    "queries": validation.report.queries,
+                    "counts": dict(validation.counts),
+                    "errors": list(map(asdict, validation.errors)),
+                    "warnings": list(map(asdict, validation.warnings)),
                 }
-                for run, known in checked.items()
+                for run, validation in checked.items()
             }
         )
     errors: list[Finding] = []
     counts: Counter[str] = Counter()
-    for run, known in checked.items():
-        report, of_warnings = known.report, known.report.warning_counts
-        total = sum(of_warnings.values())
+    for run, validation in checked.items():
+        report, warning_counts = validation.report, validation.report.warning_counts
+        total = sum(warning_counts.values())
         warned = f"{total} warning{'s' * (total != 1)}"
-        if known.warnings:
-            note("\n".join([f"warning: {run}: {warned}", *spell_out(known.warnings, of_warnings)]))
-        if known.ok:
+        if validation.warnings:
+            note(
+                "\n".join(
+                    [f"warning: {run}: {warned}", *spell_out(validation.warnings, warning_counts)]
+                )
+            )
+        if validation.ok:
             note(
                 f"{run}: {report.lines} lines, {report.queries} queries, {warned}; it can be scored"
             )
-        errors += known.errors
-        counts.update({code: n for code, n in known.counts.items() if code not in of_warnings})
+        errors += validation.errors
+        counts.update(
+            {code: n for code, n in validation.counts.items() if code not in warning_counts}
+        )
     if errors:
-        raise RunError("what cannot be scored:", errors, counts)
+        raise RunError("runs cannot be scored:", errors, counts)
 
 
-def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
-    """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
+def _with_mismatches(validation: RunValidation, run: str, test_set: TestSet) -> RunValidation:
+    """Return the validation, with the mismatches of a run and a test set as its errors."""
     from msshift_bench.evaluation import mismatches
 
-    errors = tuple(mismatches(run, test_set, known.report))
-    counts = {**known.counts, **Counter(error.code for error in errors)}
-    return replace(known, errors=errors, counts=counts, error_count=len(errors))
+    errors = tuple(mismatches(run, test_set, validation.report))
+    counts = {**validation.counts, **Counter(error.code for error in errors)}
+    return replace(validation, errors=errors, counts=counts, error_count=len(errors))
 
 
 def evaluate(
@@ -243,8 +255,8 @@ def evaluate(
         bool,
         typer.Option(
             "--delta",
-            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1 instead, a row per system; "
-            "Delta is minus Rel Loss.",
+            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1 instead, one row per "
+            "system; Delta equals -Rel Loss.",
         ),
     ] = False,
     intervals: options.Intervals = False,
@@ -252,19 +264,20 @@ def evaluate(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Also draw the losses, and each system's matrix, to this file: .svg, .png or .pdf."
+            help="Also draw the losses and each system's matrix in this file (.svg, .png, .pdf)."
         ),
     ] = None,
 ) -> None:
     """Evaluate run sets: Avg In, Out and Rel Loss with intervals, for every shift and system.
 
-    Avg In of a group is the mean score of the models that saw the group in training, Out is the
-    score of the model that did not, and Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
-    count other queries and other seeds (`seed-<n>` folders). Run files alone are for
+    Avg In of a group is the mean score of the models that were trained on the group. Out is the
+    score of the model that was not. Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
+    account for the choice of queries and seeds (`seed-<n>` folders). For single run files, use
     `msshift score`.
 
     With --extra-test, runs of `msshift run --extra-test` are scored on extra test sets instead of
-    the shifts' own: every model, and their mean; on variants of queries, what every model loses.
+    the shifts' test sets: every model, and the mean of the models. For variants of queries, each
+    model's loss is printed.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
 
@@ -294,7 +307,7 @@ def evaluate(
             "--extra-test",
         )
     if delta and by is not None:
-        raise UsageError("--delta is for whole run sets, without --by")
+        raise UsageError("--delta cannot be used with --by; remove one of them")
     printing.check_intervals(intervals=intervals, delta=delta)
     inputs = [*folders.values(), by, without_leaked, scoring.exclude]
     settings, shifts = scoring.settings(), where.shift or ()
@@ -307,12 +320,12 @@ def evaluate(
     opened = open_run_sets(runs, *given, on_found=lambda files: check(runs=files))
     dataset = opened.dataset or where.data
     labels = None if by is None else read_labels(by, dataset)
-    without = _left_out(without_leaked, dataset)
+    without = _leaked_queries(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
         result = evaluate_run_sets(
             opened, settings=settings, labels=labels, without=without, allow=allow or ()
         )
-    # Files come first: the pipe that the tables go to may close, and end the command.
+    # Write files first: a closed pipe on stdout ends the command.
     if plot is not None:
         from msshift_bench.report import draw_result
 
@@ -324,7 +337,7 @@ def evaluate(
 
 def compare(
     runs: Annotated[
-        list[str], typer.Argument(help="Folders of systems, or a folder that holds several.")
+        list[str], typer.Argument(help="Folders of systems, or a folder of several systems.")
     ],
     *,
     scoring: options.Scoring,
@@ -334,8 +347,8 @@ def compare(
     reference: Annotated[
         str | None,
         typer.Option(
-            help="Compare the others with this system (its name or its folder) alone. Default: "
-            "every two are compared."
+            help="Compare the other systems only with this system (its name or folder). Default: "
+            "compare every pair."
         ),
     ] = None,
     entry: Annotated[
@@ -343,30 +356,31 @@ def compare(
         typer.Option(
             "--with",
             metavar="BOARD/SYSTEM",
-            help="Also compare a leaderboard's entry by its stored scores, e.g. mini/bm25, or an "
-            "earlier version, mini/bm25/v1 (repeatable).",
+            help="Also compare a leaderboard entry by its stored scores, e.g. mini/bm25, or an "
+            "earlier version, e.g. mini/bm25/v1 (repeatable).",
         ),
     ] = None,
     entries: Annotated[
         Path | None,
-        typer.Option(help="A folder of entries to add to those that come with the package."),
+        typer.Option(help="A folder of entries to use in addition to the package's entries."),
     ] = None,
     intervals: options.Intervals = False,
 ) -> None:
-    """Compare systems: what they score, and what they lose.
+    """Compare systems by their scores and their losses.
 
-    Every two systems are compared by Avg In, Out and Rel Loss, on each group and on a shift as a
-    whole: the difference with an interval and a corrected p-value, which count other queries and
-    other seeds. A system that was not trained per group, such as BM25, has no Rel Loss. Systems
-    are ranked by their average Rel Loss as far as the data tell them apart; one with a single seed
-    gets no star and no rank. Run files are compared by `msshift score --reference`.
+    Each pair of systems is compared by Avg In, Out and Rel Loss, on each group and over all groups
+    of a shift. Each difference has an interval and a corrected p-value, which account for the
+    choice of queries and seeds. A system that was not trained per group, such as BM25, has no Rel
+    Loss. Systems are ranked by average Rel Loss, as far as pairs differ significantly. A system
+    with one seed has no star and no rank. To compare run files, use `msshift score --reference`.
 
-    With --reference, the lead of a system on each group is its score minus the reference's, on the
-    same queries, and is compared with its leads on the other groups.
+    With --reference, a system's lead on a group is its score minus the reference's score on the
+    same queries. The lead is compared with the leads on the other groups.
+
+    With --with, entries of a leaderboard are compared on the shifts of the runs. --reference may
+    name one of them.
 
     Example: `msshift compare runs/bi-encoder runs/splade-max`
-
-    With --with, systems of a leaderboard join on the shifts of the runs; --reference may name one.
 
     Example: `msshift compare runs/ --reference bm25 --format markdown`
 
@@ -378,7 +392,7 @@ def compare(
     printing.check_intervals(intervals=intervals)
     settings = scoring.settings()
     if entries is not None and not entry:
-        raise UsageError("--entries is for --with; name an entry, e.g. --with mini/bm25")
+        raise UsageError("--entries works only with --with; add an entry, e.g. --with mini/bm25")
     stored = {}
     if entry:
         from msshift_bench.leaderboard import stored_scores
@@ -410,28 +424,28 @@ def report(
     scoring: options.Scoring,
     allow: options.Allow = None,
     out: Annotated[
-        Path, typer.Option(help="The folder to write; a report there is replaced.")
+        Path, typer.Option(help="The folder to write; an earlier report is replaced.")
     ] = Path("report"),
     where: options.Questions,
     reference: Annotated[
-        str | None, typer.Option(help="Draw the leads over this system (its name or its folder).")
+        str | None, typer.Option(help="Draw the leads over this system (its name or folder).")
     ] = None,
     no_links: Annotated[
         bool,
         typer.Option(
             "--no-links",
-            help="Leave out the losses against the similarity to the training queries, which take "
+            help="Omit the charts of losses by similarity to the training queries, which take "
             "longest.",
         ),
     ] = False,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Draw what run sets lose: one page to read and print, and every picture as a file.
+    """Write a report on the losses of run sets: one HTML page, and every chart as a file.
 
     `report.html` begins with one sentence for each system and shift, and has a chart for each
-    question. It needs no other file and no server. `figures/` has each picture as SVG, PNG and PDF,
+    question. It needs no other file and no server. `figures/` has each chart as SVG, PNG and PDF,
     with its numbers as CSV. `tables/` has the tables in the paper's layout as LaTeX and CSV. A
-    chart whose data are missing is left out; the command and the page report how to get it.
+    chart without data is omitted; the command and the page report how to get the data.
 
     Example: `msshift report runs/ --out report`
     """
@@ -453,10 +467,10 @@ def report(
     if table_format == "json":
         print_json(plain({**plain(written), "page": str(written.page)}))
     else:
-        pictures, tables, folder = len(written.figures), len(written.tables), written.page.parent
+        charts, tables, folder = len(written.figures), len(written.tables), written.page.parent
         print(f"open {written.page}")
-        print(f"  {pictures} figures in {folder / 'figures'}: .svg, .png, .pdf, .csv")
+        print(f"  {charts} charts in {folder / 'figures'}: .svg, .png, .pdf, .csv")
         print(f"  {tables} table{'s' * (tables > 1)} in {folder / 'tables'}: .tex, .csv")
         for title, why, remedy in written.left_out:
-            note(f"left out: {title}: {why}; what would bring it: {remedy}")
+            note(f"left out: {title}: {why}; to get it: {remedy}")
     warn(written.warnings)

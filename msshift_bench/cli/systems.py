@@ -1,4 +1,4 @@
-"""The panel "Systems": what ranks, trained without each group in turn, and what it starts from."""
+"""The panel "Systems": train systems per held-out group, rank with them, and pre-train encoders."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def run(
     what: Annotated[
         str,
         typer.Argument(
-            help="A system's name (`msshift list` shows all), `module:Class` of your own, the "
-            "folder or Hub id of a model, or folders of models: './models/{held_out}'.",
+            help="A system's name (`msshift list` lists all), your own `module:Class`, the folder or "
+            "Hub id of a model, or folders of models: './models/{held_out}'.",
             autocompletion=options.completing("baselines:find_systems"),
         ),
     ],
@@ -32,21 +32,21 @@ def run(
     source: options.Source,
     exclude: options.Exclude = None,
     out: Annotated[
-        Path, typer.Option(help="Write run sets below this folder.", rich_help_panel="Output")
+        Path, typer.Option(help="Write run sets into this folder.", rich_help_panel="Output")
     ] = Path("runs"),
     name: Annotated[
         str | None,
         typer.Option(
-            help="The name of the runs' folder and tag, so that two recipes of a system stand side "
-            "by side. Default: the system's, or the last part of the model's.",
+            help="The name of the runs' folder and tag, e.g. for a second recipe of a system. "
+            "Default: the system's name, or the last part of the model's name.",
             rich_help_panel="Output",
         ),
     ] = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option(
-            help="Train only the model without this group (repeatable). Default: all. `nothing` "
-            "trains one model with all groups, as SYSTEM-all.",
+            help="Train only the model without this group (repeatable). Default: one model per "
+            "group. `nothing` trains one model on all groups, named SYSTEM-all.",
             autocompletion=options.completing(
                 dict.fromkeys(["nothing", *(g for s in SHIFTS.values() for g in s.groups)])
             ),
@@ -56,8 +56,8 @@ def run(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="Train by this recipe: `paper`, `pool`, `mini` or another of `msshift list "
-            "SYSTEM`, or a TOML file. Default: `mini`, which is made for the collection `mini`.",
+            help="Train with this recipe: `paper`, `pool`, `mini` or another of `msshift list "
+            "SYSTEM`, or a TOML file. Default: `mini`, for the collection `mini`.",
             rich_help_panel="Training",
         ),
     ] = None,
@@ -65,8 +65,8 @@ def run(
     seeds: Annotated[
         str,
         typer.Option(
-            help="Train once per seed, e.g. 1,2,3, each in a folder of its own. Default for "
-            "folders of models: every {seed} that there is.",
+            help="Train once per seed, e.g. 1,2,3; each seed has its own folder. Default for "
+            "folders of models: every existing {seed}.",
             rich_help_panel="Training",
         ),
     ] = "",
@@ -74,7 +74,7 @@ def run(
         bool,
         typer.Option(
             "--keep-model",
-            help="Keep each trained model, in a folder beside its run: short.model.",
+            help="Keep each trained model in a folder next to its run, e.g. short.model.",
             rich_help_panel="Training",
         ),
     ] = False,
@@ -82,8 +82,7 @@ def run(
         int,
         typer.Option(
             min=1,
-            help="GPUs for the training of one model, above 1 in as many processes; where there is "
-            "none, processors.",
+            help="GPUs per trained model, one process each; without GPUs, processors.",
             rich_help_panel="Training",
         ),
     ] = 1,
@@ -99,12 +98,12 @@ def run(
     ] = False,
     table_format: Annotated[options.TextOrJson, "Output"] = "text",
 ) -> None:
-    """Rank with a system, trained once per held-out group, and write its run set.
+    """Train a system once per held-out group, rank with each model, and write the run set.
 
-    What is not trained, such as BM25 or a published model, gives one run per shift. Models that you
-    trained give a run each, if the path of their folders has {held_out}, and perhaps {seed}. The
-    command skips runs that are complete and continues those that were interrupted. A JSON file
-    beside every run records what made it.
+    A system without training, such as BM25 or a published model, has one run per shift. For your
+    own trained models, give the path of their folders with {held_out}, and optionally {seed}: each
+    model has one run. The command skips complete runs and continues interrupted ones. A JSON file
+    next to every run records its system, data and settings.
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
 
@@ -115,7 +114,7 @@ def run(
 
     replaced, replicates = options.replacements(changes), options.whole_numbers("--seeds", seeds)
     if replicates and "seed" in replaced:
-        raise UsageError("give either --set seed or the --seeds of replicates")
+        raise UsageError("--set seed cannot be used with --seeds; remove one of them")
     dataset = open_dataset(where.data)
     plan = Plan(
         system=open_system(what, recipe, replaced),
@@ -153,7 +152,11 @@ def run(
 
 
 def _show_plan(plan: Plan, chosen: str) -> None:
-    """Print the runs of a plan, and what this machine lacks to make them."""
+    """Print the runs of a plan, and check that this machine can make them.
+
+    Raises:
+        MissingError: if something is missing for a run.
+    """
     plan.system.check_installed()
     runs = plan.runs()
     left = [run for run in runs if run.planned_state != "complete"]
@@ -167,32 +170,29 @@ def _show_plan(plan: Plan, chosen: str) -> None:
         try:
             run.system.check(run)
         except MissingError as error:
-            raise MissingError(f"this machine cannot make them: {error}") from error
+            raise MissingError(f"this machine cannot make the runs: {error}") from error
 
 
 def pretrain(
     collection: Annotated[
         str,
         typer.Option(
-            help="A folder, an ir_datasets id, or `mini`. Only its passages are read: no query and "
-            "no judgement."
+            help="A folder, an ir_datasets id, or `mini`. Only its passages are read, not its "
+            "queries and judgements."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Write the encoder to this folder.")],
     recipe: Annotated[
         str,
-        typer.Option(
-            help="A recipe's name or a TOML file; `msshift list pretrain` shows those that come "
-            "along."
-        ),
+        typer.Option(help="A recipe's name (`msshift list pretrain` lists all), or a TOML file."),
     ] = "mini",
     changes: options.Changes = None,
 ) -> None:
-    """Pre-train an encoder on a collection's passages alone, from random weights.
+    """Pre-train an encoder only on a collection's passages, from random weights.
 
-    The vocabulary is learnt from the passages, too. So whatever starts from the encoder has seen no
-    query and no judgement of any test. The command continues where a killed one stopped; the file
-    pretraining.json in the folder records what the encoder has seen.
+    The vocabulary is also learnt from the passages. So the encoder has seen no query and no
+    judgement of any test set. The same command continues an interrupted pre-training. The file
+    pretraining.json in the folder records the encoder's training data.
 
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
