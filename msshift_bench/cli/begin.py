@@ -259,7 +259,7 @@ def _list_all(data: str, chosen: str) -> None:
 
 
 def _find(data: str) -> Dataset | None:
-    """Return the opened data set; `None` if `data` is the default and no data set exists."""
+    """Return the opened data set; `None` if `data` is the default and cannot be opened."""
     from msshift_bench.data import HOME_VARIABLE, open_dataset
 
     try:

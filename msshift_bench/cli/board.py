@@ -72,8 +72,8 @@ def check(
     entry: Annotated[
         str | None,
         typer.Argument(
-            help="A row, e.g. mini/bm25: print the commands that reproduce it. With --runs, compare "
-            "their runs with the row. Default: check all entries.",
+            help="A row, e.g. mini/bm25: print the commands that reproduce it; with --runs, "
+            "compare their runs with the row. Default: check all entries.",
             show_default=False,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""The panel "Data", its first half: data sets made of collections, and of files of others."""
+"""The panel "Data", first part: build data sets from collections, and import published files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build(
     shifts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The shifts to build. Default: the three of MS-Shift: topics, wh-words, length.",
+            help="The shifts to build. Default: the shifts of MS-Shift: topics, wh-words, length.",
             autocompletion=options.completing([*SHIFTS, *SIZED]),
         ),
     ] = None,
@@ -34,7 +34,7 @@ def build(
         typer.Option(
             help="A folder of collection.tsv, queries.tsv and qrels.tsv, or in BEIR's layout; an "
             "ir_datasets id; `mini`, which is generated; or, with --from, the slice "
-            "`msmarco-pool`. Default: of MSSHIFT_COLLECTION or `msshift.toml`, or `mini`."
+            "`msmarco-pool`. Default: from MSSHIFT_COLLECTION, else `msshift.toml`, else `mini`."
         ),
     ] = None,
     source: Annotated[
@@ -58,16 +58,16 @@ def build(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="SHIFT=RULE: a rule of `msshift list`; or `wh-words=FILE` of question words "
-            "(repeatable).",
+            help="SHIFT=RULE: how to form the groups, a rule of `msshift list`; or `wh-words=FILE` "
+            "of question words (repeatable).",
             rich_help_panel="Groups",
         ),
     ] = None,
     groups: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=FILE: make a shift of a file of labels: query_id, tab, group on each line "
-            "(repeatable).",
+            help="NAME=FILE: build a shift from a file of labels (lines of query_id, tab, group). "
+            "Repeatable.",
             rich_help_panel="Groups",
         ),
     ] = None,
@@ -78,15 +78,16 @@ def build(
         int | None,
         typer.Option(
             min=1,
-            help="Queries at which a topic stops growing. Default: 31,200, or an eighth of all.",
+            help="Number of queries at which a topic stops growing. Default: 31,200, or an eighth "
+            "of all queries.",
             rich_help_panel="Groups",
         ),
     ] = None,
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all`. Default: the paper's, or what the smallest "
-            "has left.",
+            help="Training queries per group, or `all`. Default: the paper's number, or the "
+            "remaining queries of the smallest group.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -94,15 +95,16 @@ def build(
         int | None,
         typer.Option(
             min=1,
-            help="Test queries per group, at most a quarter of it. Default: the paper's number.",
+            help="Test queries per group, at most a quarter of the group. Default: the paper's "
+            "number.",
             rich_help_panel="Samples",
         ),
     ] = None,
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="Test `length` and `resttest` on this file's queries (an id per line), not on a "
-            "sample.",
+            help="A file of query ids, one per line: the test queries of `length` and `resttest`, "
+            "instead of a sample.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -118,7 +120,8 @@ def build(
         int | None,
         typer.Option(
             min=0,
-            help="Validation queries, at most a twentieth of all. Default: the paper's number.",
+            help="Validation queries, at most a twentieth of all queries. Default: the paper's "
+            "number.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -130,8 +133,8 @@ def build(
     licence: Annotated[
         str | None,
         typer.Option(
-            help="The licence of your own collection: an id such as `cc-by-4.0`, or its terms in "
-            "one line.",
+            help="The licence of your collection: an id such as `cc-by-4.0`, or its terms in one "
+            "line.",
             rich_help_panel="Output",
         ),
     ] = None,
@@ -142,9 +145,9 @@ def build(
     """Build the data set: split files for every held-out group of every shift.
 
     In the parent folder, `datasets.load_dataset("msshift", "length-short")` loads the result. The
-    same queries give the same bytes on every machine, but for topics, which rest on embeddings.
-    `restrain-14k` has training sets of 14,000 queries near its test queries, and far. A line of
-    question words is a word, a tab, and wha, how or who.
+    same queries give the same bytes on every machine, except for topics, which depend on
+    embeddings. `restrain-14k` has training sets of 14,000 queries similar and dissimilar to its
+    test queries. A line of question words is a word, a tab, and wha, how or who.
 
     Example: `msshift build length --collection my-collection --licence cc-by-4.0`
 
@@ -167,9 +170,9 @@ def build(
     chosen = list(dict.fromkeys((*listed, *labelled)))
     named = options.named_collection(collection) or "mini"
     with cluster.used(), progress_bars():
-        # A reader's own folder of that name is a collection like others.
-        own = Path(named).is_dir() and not (Path(named) / FACTS).is_file()
-        if source is not None or (named in SLICES and not own):
+        # A user's folder with a slice's name is an ordinary collection.
+        is_folder = Path(named).is_dir() and not (Path(named) / FACTS).is_file()
+        if source is not None or (named in SLICES and not is_folder):
             cut = _cut(named, source, folder)
             named, licence = str(cut.folder), licence or MS_SHIFT
             test_queries = test_queries or cut.tests
@@ -193,40 +196,38 @@ def build(
             words=words,
         )
     if emptied := manifest.collection.get("queries_emptied"):
-        note(
-            f"{emptied:,} queries have no relevant passage but the excluded ones, and are left out"
-        )
+        note(f"{emptied:,} queries without a relevant passage after --exclude were omitted")
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:
         note(
             f"{passages['relevant_absent']:,} of {passages['relevant']:,} relevant passages "
-            f"are not in {manifest.collection['name']}: no system can find them, which lowers "
-            "every figure (--qrels names another file of judgements)"
+            f"are not in {manifest.collection['name']}: no system can retrieve them, which lowers "
+            "every figure; to use other judgements, add --qrels FILE"
         )
     show_built(manifest, table_format)
     note(f"wrote {folder} (content {manifest.content_digest[:12]})")
 
 
 def _cut(name: str, source: str | None, dataset: Path) -> BuiltSlice:
-    """Cut a slice into the folder of its name next to the data set, and note its changed texts.
+    """Return a slice, cut into the folder of its name next to the data set; print changed texts.
 
     Raises:
-        UsageError: if no copy is given, and the slice is not there.
+        UsageError: if `source` is `None`, and the folder has no slice.
     """
     from msshift_bench.dataset_builders.slices import FACTS, cut_slice
 
     cut = cut_slice(name, source, dataset.parent / name)
     if cut.changed:
         note(
-            f"{len(cut.changed):,} texts of {name} differ from the published ones, so figures may "
-            f"differ, too: {', '.join(cut.changed[:5])}{', ...' * (len(cut.changed) > 5)} (all are "
-            f"in {cut.folder / FACTS})"
+            f"{len(cut.changed):,} texts of {name} differ from the published texts, so figures may "
+            f"differ: {', '.join(cut.changed[:5])}{', ...' * (len(cut.changed) > 5)} (all ids: "
+            f"{cut.folder / FACTS})"
         )
     return cut
 
 
 def show_built(manifest: Manifest, chosen: str = "text") -> None:
-    """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
+    """Print a manifest's shifts: rows per group and split, top terms, and detectable losses."""
     from msshift_bench.dataset_builders.describe import explain_detectable, shift_tables
 
     notes = explain_detectable(manifest.shifts, "detects")
@@ -237,7 +238,7 @@ def _train_size(text: str | None) -> int | Literal["all"] | None:
     if text is None or text == "all":
         return "all" if text else None
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise UsageError(f"--train-size takes a number from 1 on, or all, not {text!r}")
+        raise UsageError(f"--train-size must be a number of at least 1, or all; got {text!r}")
     return int(text)
 
 
@@ -248,18 +249,18 @@ def _builder_options(
     topic_size: int | None,
     test_sets: Sequence[Path] | None,
 ) -> dict[str, dict[str, object]]:
-    """Return each shift's builder options: shift -> name -> value."""
+    """Return the builder options: shift -> option name -> value."""
     rules = options.pairs("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
     chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules}
     known = {**SHIFTS, **SIZED}
     building = {get_shift(name).family for name in shifts}
-    takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]
-    if encoding and not takers:
+    embedded = [name for name, shift in known.items() if shift.takes_encoder and name in building]
+    if encoding and not embedded:
         raise UsageError(
             f"the groups of {', '.join(shifts) or 'labels'} use no embeddings; remove --encoder, "
             "--pooling and --encoder-set"
         )
-    for name in takers if encoding else ():
+    for name in embedded if encoding else ():
         chosen.setdefault(name, {}).update(encoding)
     if topic_size is not None:
         chosen.setdefault("topics", {})["topic_size"] = topic_size
@@ -274,22 +275,21 @@ def import_(
         list[Path],
         typer.Argument(
             help="Checkouts of the MS-Shift release of 2022, of ReSTTest's files, or of both; or a "
-            "data set that holds ids only; or a checkout of CharacterBERT-DR."
+            "data set with ids only; or a checkout of CharacterBERT-DR."
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to write, or the file of variants. Default: msshift, or msshift-nano "
-            "with --nano; variants.tsv."
+            help="The folder or the file of variants to write. Default: msshift (msshift-nano with "
+            "--nano), or variants.tsv."
         ),
     ] = None,
     collection: Annotated[
         str | None,
         typer.Option(
-            help="The collection that the files are about: for texts that they lack, and the "
-            "training file of 2022. Default: the one that MSSHIFT_COLLECTION or `msshift.toml` "
-            "names."
+            help="The collection of the files, for missing texts and the training file of 2022. "
+            "Default: from MSSHIFT_COLLECTION, else from `msshift.toml`."
         ),
     ] = None,
     qrels: options.CollectionQrels = None,
@@ -300,7 +300,7 @@ def import_(
     queries: Annotated[
         str,
         typer.Option(
-            help="Of CharacterBERT-DR, the queries: dev.small, dl2019 or dl2020.",
+            help="The queries of CharacterBERT-DR: dev.small, dl2019 or dl2020.",
             rich_help_panel="Variants",
         ),
     ] = "dev.small",
@@ -308,19 +308,19 @@ def import_(
         bool,
         typer.Option(
             "--check",
-            help="Only count what is odd in a checkout of the release: queries without text or in "
-            "two groups, labels that break the stated rules, overlaps of test and training sets.",
+            help="Only count errors in a checkout of the release: queries without text or in two "
+            "groups, labels that break the stated rules, overlaps of test and training sets.",
             rich_help_panel="Releases",
         ),
     ] = False,
     table_format: options.TableFormat = "text",
 ) -> None:
-    """Bring in files of others: a release as a data set, texts for ids, variants of queries.
+    """Import published files: a release as a data set, texts for ids, or variants of queries.
 
-    A release is taken as it is. A data set that was built with --ids-only gets its texts from the
-    collection, in its place, and then equals a build with texts byte for byte; if a text differs,
-    the command exits with 1 and changes nothing. CharacterBERT-DR holds the published variants of
-    MS MARCO's queries, ten typing errors each.
+    The training and test sets of a release are imported unchanged. A data set that was built with
+    --ids-only gets its texts from the collection; then it equals a build with texts byte for byte.
+    If a text differs, the command exits with 1 and changes nothing. CharacterBERT-DR has published
+    variants of MS MARCO's queries: ten for each query, with typing errors.
 
     Example: `msshift import ms-marco-shift`
 
@@ -334,9 +334,9 @@ def import_(
 
     always = {"sources", "table_format", "out"}
     (source, *others) = sources
-    clean_up(source)  # A killed process may have moved a data set aside.
+    clean_up(source)  # Restores a data set that a killed process was replacing.
     if others and check:
-        raise UsageError("--check counts in one checkout; give it alone")
+        raise UsageError(f"--check needs one checkout, got {len(sources)}; remove the others")
     if check:
         from msshift_bench.dataset_builders.audit import audit_release
 
@@ -347,7 +347,7 @@ def import_(
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
     elif not others and holds_manifest(source):
         taken = {"sources", "table_format", "collection", "qrels"}
-        allow_only(context, taken, "a data set that is to get its texts")
+        allow_only(context, taken, "a data set with ids only")
         _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)
     else:
         taken = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
@@ -356,7 +356,7 @@ def import_(
         check_folder(folder)
         name = options.named_collection(collection)
         if qrels and not name:
-            raise UsageError("--qrels is a file of a collection; name that, too: --collection")
+            raise UsageError("--qrels needs a collection; add --collection")
         manifest = import_official(
             sources,
             folder,
@@ -373,19 +373,19 @@ def import_(
 
 
 def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
-    """Put texts back into a data set of ids, unless it holds them."""
+    """Add the texts to a data set with ids only, and print its manifest."""
     from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.write import hydrate_dataset
 
     dataset = open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest
     if manifest.texts:
-        note(f"{path} holds its texts already; nothing was changed")
+        note(f"{path} has its texts already; nothing was changed")
     else:
         check_folder(path)
         with progress_bars():
             manifest = hydrate_dataset(dataset, source.open(dataset))
-        note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
+        note(f"{path} has its texts now (content {manifest.content_digest[:12]})")
     show_facts(asdict(manifest), chosen)
 
 

@@ -1,4 +1,4 @@
-"""The panel "Data", its second half: what is done with a data set that was built."""
+"""The panel "Data", second part: verify, extend, export, install and push built data sets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from msshift_bench.shifts import (
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
 
-_WAYS = ("replay", "embed", "retrain")
-"""The ways to check published topics."""
+_CHECKS = ("replay", "embed", "retrain")
+"""Checks of the published topics."""
 
 
 def verify(
@@ -34,32 +34,32 @@ def verify(
     topics: Annotated[
         str | None,
         typer.Option(
-            help="Check the published topics instead: replay builds the data set again from the "
-            "published clusters, embed looks whether the queries still fall into them, retrain "
-            "makes the clusters again.",
-            autocompletion=options.completing(_WAYS),
+            help="Check the published topics instead. replay: build the data set again from the "
+            "published clusters. embed: check that the queries are still in these clusters. "
+            "retrain: compute the clusters again.",
+            autocompletion=options.completing(_CHECKS),
         ),
     ] = None,
     *,
     source: options.Source,
     encoder: Annotated[
         str | None,
-        typer.Option(help="The encoder's folder or Hub id. Default: where the build found it."),
+        typer.Option(help="The encoder's folder or Hub id. Default: the encoder of the build."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder that replay writes.")] = Path(
         "replayed/msshift"
     ),
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Recompute every digest and count of a built data set and name what differs.
+    """Compute every digest and count of a built data set again, and print the differences.
 
-    The command exits with 1 if a file was changed, is missing, or does not belong.
+    The exit code is 1 if a file has changed, is missing, or is not part of the data set.
 
-    `--topics replay` embeds nothing: the rows are the same on every machine, or the command exits
-    with 1. `--topics embed` lets at most 0.01% of the queries fall elsewhere, and those only
-    between two centroids (margin below 0.001), as rounding on another processor or library
-    explains. `--topics retrain` must give identical clusters if the embeddings are the same bytes;
-    if they differ, the topics may differ, too.
+    `--topics replay` computes no embeddings: the rows are equal on every machine, or the exit code
+    is 1. `--topics embed` accepts other clusters for at most 0.01% of the queries, and only between
+    two close centroids (margin below 0.001): rounding differs between processors and libraries.
+    `--topics retrain` requires identical clusters if the embeddings are equal byte for byte; with
+    other embeddings, the topics may differ.
 
     Example: `msshift verify ./msshift`
 
@@ -77,7 +77,7 @@ def verify(
         return
     from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics, verify_topics
 
-    check_name("check of topics", topics, _WAYS)
+    check_name("check of topics", topics, _CHECKS)
     taken = {"folder", "topics", "collection", "qrels"}
     taken |= {"out"} if topics == "replay" else {"encoder", "table_format"}
     allow_only(context, taken, f"--topics {topics}")
@@ -87,8 +87,8 @@ def verify(
             manifest, differing = replay_topics(dataset, collection, out)
         if differing:
             raise IntegrityError(
-                f"{out} differs from {dataset.folder} in {', '.join(differing)}; the collection's "
-                "texts or qrels are not those it was built from"
+                f"{out} differs from {dataset.folder} in {', '.join(differing)}; use the "
+                "collection with the texts and qrels of the build"
             )
         print(f"{out}: the same rows as {dataset.folder} (content {manifest.content_digest[:12]})")
         return
@@ -101,12 +101,12 @@ def verify(
         print("\n".join(checked.notes))
     if not checked.facts["passed"]:
         raise IntegrityError(
-            f"the topics of {dataset.folder} are not what this encoder gives"
+            f"the topics of {dataset.folder} differ from the topics of this encoder"
             if topics == "embed"
-            else "the same embeddings gave other clusters, which must not happen"
+            else "equal embeddings gave other clusters, which must not happen; please report it"
         )
     if topics == "retrain" and not checked.facts["same_bytes"]:
-        note("other embeddings may give other clusters; '--topics replay' gives the same")
+        note("other embeddings may give other clusters; '--topics replay' needs no embeddings")
 
 
 def _verify_files(dataset: Dataset, chosen: str) -> None:
@@ -116,10 +116,10 @@ def _verify_files(dataset: Dataset, chosen: str) -> None:
     facts = {"content_digest": manifest.content_digest, "findings": list(map(asdict, findings))}
     show_facts(facts, chosen)
     if findings:
-        raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
+        raise IntegrityError(f"{dataset.folder} differs from its manifest:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
     files = sum(len(entry.files) for entry in splits) + len(manifest.files)
-    note(f"{dataset.folder}: {len(splits)} splits in {files} files are what was built")
+    note(f"{dataset.folder}: {len(splits)} splits in {files} files are unchanged")
 
 
 def triples(
@@ -129,15 +129,15 @@ def triples(
     shift: options.Shifts = None,
     negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
     depth: Annotated[
-        int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
+        int, typer.Option(min=1, help="Draw negatives from the first DEPTH passages of BM25.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
     every_pair: Annotated[
         bool,
         typer.Option(
             "--every-pair",
-            help="Give a query with more relevant passages than negatives a triple for each of "
-            "them, its negatives in turn, instead of leaving some out.",
+            help="Write a triple for every relevant passage of a query, and reuse its negatives if "
+            "there are too few. Default: omit relevant passages without a negative.",
         ),
     ] = False,
     cluster: options.Cluster,
@@ -145,8 +145,8 @@ def triples(
 ) -> None:
     """Add training triples to a data set: a config `<config>-triples` per held-out group.
 
-    The negatives of a training query are passages that BM25 ranks high and nobody judged relevant.
-    The command continues work that was interrupted.
+    The negatives of a training query are passages that BM25 ranks high and that are not judged
+    relevant. The same command continues interrupted work.
 
     Example: `msshift triples ./msshift --collection my-collection`
     """
@@ -179,16 +179,18 @@ def triples(
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
                 note(
-                    f"{config}{TRIPLES} leaves out {pairs['left_out']:,} of {pairs['all']:,} pairs "
-                    "of a query and a relevant passage, of queries with more of them than "
-                    "negatives; --every-pair keeps all"
+                    f"{config}{TRIPLES} omits {pairs['left_out']:,} of {pairs['all']:,} pairs of a "
+                    "query and a relevant passage, because a query has more relevant passages than "
+                    "negatives; to keep all, add --every-pair"
                 )
     note(f"wrote {dataset.folder}")
 
 
 def export(
     config: Annotated[str, typer.Argument(help="The config, e.g. `length-short-triples`.")],
-    out: Annotated[Path, typer.Argument(help="The file to write; compressed if it ends in .gz.")],
+    out: Annotated[
+        Path, typer.Argument(help="The file to write; compressed if its name ends in .gz.")
+    ],
     data: options.Data = DATASET_NAME,
     text: Annotated[
         bool, typer.Option("--text", help="Write texts from the collection instead of ids.")
@@ -197,15 +199,15 @@ def export(
 ) -> None:
     """Write triples as TSV with the columns query, relevant passage and negative.
 
-    Without --text, the file holds ids like MS MARCO's `qidpidtriples`; with it, texts like its
-    `triples.train.small`.
+    Without --text, the file has ids, like MS MARCO's `qidpidtriples`. With --text, it has texts,
+    like `triples.train.small`.
 
     Example: `msshift export length-short-triples triples.tsv.gz`
     """
     from msshift_bench.data import export_triples, find_source, open_collection, open_dataset
 
     if collection is not None and not text:
-        raise UsageError("--collection is read for the texts only; add --text, or leave it out")
+        raise UsageError("--collection is only for texts; add --text, or remove --collection")
     dataset = open_dataset(data)
     source = find_source(dataset, collection) if text else None
     files = options.files_of_collection(source) if source else []
@@ -234,8 +236,8 @@ def variants(
     queries: Annotated[
         Path | None,
         typer.Option(
-            help="The queries as they are: a file of query_id, tab, text. Default: the test "
-            "queries of the data set."
+            help="The original queries: a file of query_id, tab, text. Default: the test queries "
+            "of the data set."
         ),
     ] = None,
     copies: Annotated[int, typer.Option(min=1, help="Variants of each query.")] = 1,
@@ -244,8 +246,8 @@ def variants(
 ) -> None:
     """Make variants of test queries, e.g. with one typing error each.
 
-    The same queries, seed and copies give the same file on every machine. `msshift import` brings
-    in published variants.
+    The same queries, seed and copies give the same file on every machine. `msshift import` imports
+    published variants.
 
     Example: `msshift variants typos --shift length --out typos.tsv`
     """
@@ -262,17 +264,17 @@ def variants(
 
 
 def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
-    """Return query_id -> text: of a file, or of the test queries of a data set."""
+    """Return the queries of a file, or the test queries of a data set: query_id -> text."""
     from msshift_bench.data import open_dataset, read_queries
 
     if queries is not None:
         if where.shift:
-            raise UsageError("--shift is for the queries of a data set, and --queries names a file")
+            raise UsageError("--shift cannot be used with --queries; remove one of them")
         return dict(read_queries(queries))
     dataset = open_dataset(where.data)
     if not dataset.manifest.texts:
         raise UsageError(
-            f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
+            f"{dataset.folder} has ids only; add the texts with 'msshift import', or give the "
             "queries (--queries)"
         )
     test_sets = [
@@ -285,8 +287,8 @@ def install(
     source: Annotated[
         str,
         typer.Argument(
-            help="A built data set, or ORG/NAME on the Hub. Default: the one that MSSHIFT_HOME "
-            "names, else that of `msshift.toml`, else ./msshift.",
+            help="A built data set, or ORG/NAME on the Hub. Default: from MSSHIFT_HOME, else from "
+            "`msshift.toml`, else ./msshift.",
             show_default=False,
         ),
     ] = DATASET_NAME,
@@ -295,14 +297,14 @@ def install(
         typer.Option(help="A data version, branch or commit on the Hub. Default: the newest."),
     ] = None,
     triples: Annotated[
-        bool, typer.Option("--triples", help="Prepare the configs of training triples, too.")
+        bool, typer.Option("--triples", help="Also prepare the configs of training triples.")
     ] = False,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Make a data set load by its bare name, from any folder and without a network.
+    """Install a data set, so that its name loads it from any folder, without a network.
 
     The command verifies the data set, copies it into the user's cache, and prepares it in the cache
-    of the datasets library, where it replaces any other build.
+    of the `datasets` library, where it replaces any other build.
 
     Example: `msshift install ./msshift`
     """
@@ -317,7 +319,7 @@ def install(
         f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
         f"in {installed.folder}\n"
         f'datasets.load_dataset("{DATASET_NAME}", "{installed.configs[0]}") now works in any '
-        f"folder without a {DATASET_NAME} of its own; {len(installed.configs)} configs are in "
+        f"folder without a folder {DATASET_NAME}; {len(installed.configs)} configs are in "
         f"{installed.cache}"
     )
 
@@ -332,12 +334,12 @@ def push(
     move_tag: Annotated[
         bool,
         typer.Option(
-            "--move-tag", help="Move the data version's tag here, if another build holds it."
+            "--move-tag", help="Move the data version's tag to this build if another build has it."
         ),
     ] = False,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Put a built data set on the Hugging Face Hub, in one commit tagged with the data version.
+    """Upload a built data set to the Hugging Face Hub: one commit, tagged with the data version.
 
     The command deletes files of the repository that are not part of the build. Pushing the same
     build twice changes nothing. It uses the token of `hf auth login`, or HF_TOKEN.
@@ -350,7 +352,7 @@ def push(
     show_facts(asdict(pushed), table_format)
     what = f"pushed {len(pushed.files)} files to {repo}"
     if pushed.unchanged:
-        what = f"{repo} holds this build already"
+        what = f"{repo} has this build already"
     note(f"{what} (commit {pushed.commit[:12]}, tag {pushed.tag}): {pushed.url}")
 
 
@@ -367,14 +369,14 @@ def irds(
     collection: Annotated[
         str | None,
         typer.Option(
-            help="The collection that holds the passages: a folder, an ir_datasets id or `mini`. "
-            "Default: the one that MSSHIFT_COLLECTION or `msshift.toml` names."
+            help="The collection of the passages: a folder, an ir_datasets id or `mini`. Default: "
+            "from MSSHIFT_COLLECTION, else from `msshift.toml`."
         ),
     ] = None,
 ) -> None:
-    """Run a command of ir_datasets that knows the data set as msshift/SHIFT/GROUP/SPLIT.
+    """Run an ir_datasets command, with the data set registered as msshift/SHIFT/GROUP/SPLIT.
 
-    Give this command's options first; ir_datasets gets everything from COMMAND on.
+    Give the options of `msshift irds` first; ir_datasets parses all arguments from COMMAND on.
 
     Example: `msshift irds export msshift/length/short/test queries`
     """
@@ -387,7 +389,7 @@ def irds(
     try:
         ir_datasets.main(arguments or [])
     except KeyError as error:
-        # Some of its commands say this themselves; others let the registry's error through.
+        # Some ir_datasets commands print this; others raise the registry's error.
         if error.args[0] not in (arguments or []):
             raise
         note(f"Dataset {error.args[0]} not found.")
@@ -395,6 +397,6 @@ def irds(
     except BrokenPipeError:
         raise
     except IR_DATASETS_FAILURES as error:
-        # What it could not write is named with its place.
+        # An OSError already has the path that could not be written.
         reason = reason_of(error) if isinstance(error, RuntimeError) else str(error)
-        raise MissingError(f"ir_datasets did not get what it needs: {reason}") from None
+        raise MissingError(f"ir_datasets could not get a file: {reason}") from None

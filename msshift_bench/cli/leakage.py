@@ -1,4 +1,4 @@
-"""``msshift leakage``: training queries that are the test queries, or nearly."""
+"""``msshift leakage``: find and remove training queries that leak a test set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import Section
     from msshift_bench.stats import Figures
 
-_UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
+_TIERS = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
 
 def find(
@@ -33,8 +33,8 @@ def find(
     test: Annotated[
         Path | None,
         typer.Option(
-            help="The test queries, likewise; or lines of query_id, text and field, where a topic "
-            "has several texts; or topics in SGML or XML, as TREC's.",
+            help="The test queries, in the same format; or lines of query_id, text and field, if a "
+            "topic has several texts; or TREC topics in SGML or XML.",
             rich_help_panel="Queries",
         ),
     ] = None,
@@ -50,8 +50,8 @@ def find(
     pooling: Annotated[
         str,
         typer.Option(
-            help="How the encoder pools tokens: own, for a model that sentence-transformers saved, "
-            "cls or mean.",
+            help="How the encoder pools tokens: own (for a model that sentence-transformers "
+            "saved), cls or mean.",
             rich_help_panel="Near-duplicates",
         ),
     ] = "own",
@@ -59,8 +59,7 @@ def find(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
-            "`terms`.",
+            help="The minimal cosine of near-duplicates. Default: 0.91, and 0.9 for `terms`.",
             rich_help_panel="Near-duplicates",
         ),
     ] = None,
@@ -68,14 +67,14 @@ def find(
     nearest: Annotated[
         int,
         typer.Option(
-            help="Near-duplicates of each text at most, the nearest.",
+            help="Maximal number of near-duplicates per text, the nearest first.",
             rich_help_panel="Near-duplicates",
         ),
     ] = 100,
     train_qrels: Annotated[
         Path | None,
         typer.Option(
-            help="The training queries' qrels, which `same-passage` needs.",
+            help="The training queries' qrels; the tier same-passage needs them.",
             rich_help_panel="Queries",
         ),
     ] = None,
@@ -86,8 +85,7 @@ def find(
         bool,
         typer.Option(
             "--separate-ids",
-            help="The two files number their queries each in its own way: an id in both means "
-            "nothing.",
+            help="Treat equal ids in the two files as different queries.",
             rich_help_panel="Queries",
         ),
     ] = False,
@@ -101,7 +99,7 @@ def find(
         str | None,
         typer.Option(
             metavar="TIER",
-            help=f"Exit with 1 if anything is found at this tier or a stricter one: {_UP_TO}",
+            help=f"Exit with 1 if a query is found at this tier or a stricter one: {_TIERS}",
             autocompletion=options.completing("leakage:TIERS"),
             rich_help_panel="Output",
         ),
@@ -110,13 +108,13 @@ def find(
 ) -> None:
     """Find the training queries that may leak a test set, by tiers of evidence.
 
-    The tiers are: the same text; the same after case, punctuation, spaces and accents; the same
-    words in another order; near-duplicates by the cosine of an encoder; a relevant passage in
-    common. `docs/leakage.md` explains them.
+    The tiers are: equal texts; texts that differ only in case, punctuation, spaces and accents;
+    equal words in another order; near-duplicates by the cosine of an encoder; queries with a common
+    relevant passage. `docs/leakage.md` explains them.
 
-    Without --train and --test it says how zero-shot the built data set is: it counts the test
-    queries of each experiment that its training queries leak, and writes the counts into the data
-    set's card and manifest. Its queries stay as they are.
+    Without --train and --test, the command checks the splits of the built data set: it counts the
+    test queries of each experiment that its training queries leak. It writes the counts into the
+    data set's card and manifest, and does not change its queries.
 
     Example: `msshift leakage find --train train.tsv --test test.tsv`
 
@@ -135,10 +133,10 @@ def find(
         _find_in_splits(data, printing, search)
         return
     if train is None or test is None:
-        raise UsageError("give both --train and --test, or none for the splits of --data")
+        raise UsageError("give both --train and --test, or neither to check the splits of --data")
     refuse(context, ("data",), "--train and --test")
     if (train_qrels is None) != (test_qrels is None):
-        raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
+        raise UsageError("the tier same-passage needs both --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)
     failing = () if fail_on is None else tiers_up_to(fail_on)
     if "same-passage" in failing and qrels is None:
@@ -146,7 +144,7 @@ def find(
     check_found_folder(out)
     check_outputs(printing.output, inputs=[train, test, train_qrels, test_qrels])
     with progress_bars():
-        found = find_leakage(
+        leakage = find_leakage(
             *(train, test),
             **search,
             nearest=nearest,
@@ -154,19 +152,19 @@ def find(
             separate_ids=separate_ids,
             words=words,
         )
-    found.write(out)
+    leakage.write(out)
     note(f"wrote {out}")
-    printing.show(found.result())
-    leaked = found.count(*failing)
+    printing.show(leakage.result())
+    leaked = leakage.count(*failing)
     if failing and leaked.pairs:
         raise DataError(
             f"{leaked.queries:,} training queries leak {leaked.topics:,} test topics "
-            f"({', '.join(failing)}); 'msshift leakage clean' takes them out"
+            f"({', '.join(failing)}); remove them with 'msshift leakage clean'"
         )
 
 
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
-    """Count what the splits of a data set leak, and print it."""
+    """Count the test queries that the training queries of a data set leak, and print the counts."""
     from msshift_bench.checked import as_json
     from msshift_bench.data import locate, open_dataset
     from msshift_bench.dataset_builders.audit import add_split_leakage
@@ -212,33 +210,28 @@ def _split_layout(figures: Figures) -> list[Section]:
 
 def clean(
     found: Annotated[Path, typer.Option(help="The folder that `msshift leakage find` wrote.")],
-    train: Annotated[Path, typer.Option(help="The training queries that it was written for.")],
+    train: Annotated[Path, typer.Option(help="The training queries that were searched.")],
     *,
-    qrels: Annotated[
-        Path | None, typer.Option(help="The training qrels, to be cleaned with them.")
-    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Also clean these training qrels.")] = None,
     triples: Annotated[
         Path | None,
-        typer.Option(help="The training triples likewise: three columns, of ids or of texts."),
+        typer.Option(help="Also clean these training triples: three columns, of ids or texts."),
     ] = None,
     tier: Annotated[
         str,
         typer.Option(
-            help=f"Take out what was found at this tier or a stricter one: {_UP_TO}",
+            help=f"Remove queries that were found at this tier or a stricter one: {_TIERS}",
             autocompletion=options.completing("leakage:TIERS"),
         ),
     ] = "near-duplicate",
-    out: Annotated[Path, typer.Option(help="The folder to write; whole, or nothing.")] = Path(
-        "clean"
-    ),
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("clean"),
     printing: options.Printing,
 ) -> None:
     """Write a training set without the queries that leak.
 
-    The folder holds `queries.tsv`, `qrels.tsv` and `triples.tsv`, as far as they were given, the
-    queries that were left out with their tiers (`removed.tsv`), and `manifest.json` with every
-    file's digest. Lines of queries that are not among the training queries are left out, too:
-    nobody has looked whether they leak.
+    The folder has `queries.tsv`; `qrels.tsv` and `triples.tsv`, if given; the removed queries with
+    their tiers (`removed.tsv`); and `manifest.json` with every file's digest. Lines of queries that
+    are not among the training queries are also removed, because they were not checked.
 
     Example: `msshift leakage clean --found found --train train.tsv`
     """
@@ -271,12 +264,12 @@ def experiment(
     sizes: Annotated[
         str,
         typer.Option(
-            help="Sizes of training sets, in instances: a query with one passage.",
+            help="Sizes of training sets, in instances (pairs of a query and a passage).",
             rich_help_panel="Training",
         ),
     ] = "1000,2000,4000",
     leaked: Annotated[
-        int, typer.Option(min=2, help="How many instances leak.", rich_help_panel="Training")
+        int, typer.Option(min=2, help="Number of leaked instances.", rich_help_panel="Training")
     ] = 200,
     seeds: Annotated[
         str, typer.Option(help="Seeds of the trainings.", rich_help_panel="Training")
@@ -290,7 +283,7 @@ def experiment(
     epochs: Annotated[
         int,
         typer.Option(
-            min=1, help="How often a training meets each instance.", rich_help_panel="Training"
+            min=1, help="Number of passes over a training set.", rich_help_panel="Training"
         ),
     ] = 1,
     test: Annotated[
@@ -302,43 +295,40 @@ def experiment(
         ),
     ] = None,
     topics: Annotated[
-        int,
-        typer.Option(
-            min=2, help="How many topics are drawn, without --test.", rich_help_panel="Topics"
-        ),
+        int, typer.Option(min=2, help="Number of topics without --test.", rich_help_panel="Topics")
     ] = 50,
     found: Annotated[
         Path | None,
         typer.Option(
-            help="What `msshift leakage find` wrote for these topics and training queries. "
-            "Leaking queries that are lacking are planted.",
+            help="The folder that `msshift leakage find` wrote for these topics and training "
+            "queries. Missing leaked queries are generated.",
             rich_help_panel="Topics",
         ),
     ] = None,
     tier: Annotated[
         str,
         typer.Option(
-            help="Queries leak that were found at this tier or a stricter one.",
+            help="Use leaked queries that were found at this tier or a stricter one.",
             rich_help_panel="Topics",
         ),
     ] = "near-duplicate",
     depth: Annotated[
         int,
         typer.Option(
-            min=1, help="How many of BM25's first passages are re-ranked.", rich_help_panel="Search"
+            min=1, help="Number of BM25's first passages to rerank.", rich_help_panel="Search"
         ),
     ] = 100,
     out: Annotated[
         Path, typer.Option(help="The folder to write.", rich_help_panel="Search")
     ] = Path("leakage-experiment"),
 ) -> None:
-    """Train models with and without leakage, and measure what that changes.
+    """Train models with and without leakage, and measure the effect.
 
-    Training sets of each size come in three kinds: without leakage; with training queries that
-    leak; with the test topics themselves. The tables show effectiveness with five-fold choice of
-    the size, by size, and what became of the leaked passages (Froebe et al., SPIRE 2022, Tables 3
-    to 8). The folder keeps the training sets, all scores, and `result.json`. It may be killed, and
-    goes on.
+    Training sets of each size are of three kinds: without leakage; with training queries that leak;
+    with the test topics. The tables show effectiveness (by size, and with the size chosen by
+    five-fold cross-validation), and ranks and scores of the leaked passages (Froebe et al., SPIRE
+    2022, Tables 3 to 8). The folder has the training sets, all scores, and `result.json`. The same
+    command continues an interrupted experiment.
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """

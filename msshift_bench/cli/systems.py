@@ -22,8 +22,8 @@ def run(
     what: Annotated[
         str,
         typer.Argument(
-            help="A system's name (`msshift list` lists all), your own `module:Class`, the folder or "
-            "Hub id of a model, or folders of models: './models/{held_out}'.",
+            help="A system's name (`msshift list` lists all), your own `module:Class`, the folder "
+            "or Hub id of a model, or folders of models: './models/{held_out}'.",
             autocompletion=options.completing("baselines:find_systems"),
         ),
     ],
