@@ -193,8 +193,8 @@ def analyse(
     indicator: Annotated[
         list[str] | None,
         typer.Option(
-            help="A similarity indicator of `msshift list` (repeatable). Default: all indicators "
-            "that need only the queries.",
+            help="An indicator of `msshift list` (repeatable). Default: all that need only the "
+            "queries.",
             autocompletion=options.completing("similarity:INDICATORS"),
             rich_help_panel="Indicators",
         ),
@@ -257,10 +257,10 @@ def analyse(
     """Test whether losses depend on similarity to the training queries.
 
     For every shift, the tables show: a line of Rel Loss by the similarity of groups, with its test;
-    rank correlations; losses of queries in intervals of an indicator; and the smallest loss that
-    the test sets can detect. A conclusion with its evidence is printed below each table. The sample
-    of each test is the groups, not the queries. With --train and --test, the line over the most
-    groups predicts the losses on new queries; it uses the first indicator and measure.
+    rank correlations; losses of queries in intervals of an indicator; and the smallest detectable
+    loss. A conclusion with its evidence is printed below each table. The sample of each test is the
+    groups, not the queries. With --train and --test, the line over the most groups (of the first
+    indicator and measure) predicts the losses on new queries.
 
     For models' scores, or runs with --extra-test, the command tests whether extrapolation predicts
     scores on other test sets better than interpolation. `docs/analysis.md` explains both.
@@ -301,7 +301,7 @@ def analyse(
         return
     if plot is not None:
         raise UsageError(
-            "--plot draws only alignments of scores; for charts of losses, use 'msshift report'"
+            "--plot draws alignments of scores; for charts of losses, use 'msshift report'"
         )
 
     by_encoder = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})

@@ -96,8 +96,8 @@ def check(
         bool,
         typer.Option(
             "--write-badges",
-            help="For maintainers: record in rescored.csv of --entries the entries whose run files "
-            "give the same scores. They get the badge 'rescored'.",
+            help="For maintainers: record entries whose run files give the same scores in "
+            "rescored.csv of --entries; they get the badge 'rescored'.",
         ),
     ] = False,
 ) -> None:

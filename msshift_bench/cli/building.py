@@ -25,7 +25,7 @@ def build(
     shifts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The shifts to build. Default: the shifts of MS-Shift: topics, wh-words, length.",
+            help="The shifts to build. Default: topics, wh-words, length.",
             autocompletion=options.completing([*SHIFTS, *SIZED]),
         ),
     ] = None,
@@ -49,7 +49,7 @@ def build(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to write. Default: msshift; with --nano msshift-nano.",
+            help="The folder to write. Default: msshift, or msshift-nano with --nano.",
             rich_help_panel="Output",
         ),
     ] = None,
@@ -58,8 +58,8 @@ def build(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="SHIFT=RULE: how to form the groups, a rule of `msshift list`; or `wh-words=FILE` "
-            "of question words (repeatable).",
+            help="Form groups by SHIFT=RULE of `msshift list`, or by `wh-words=FILE` of question "
+            "words (repeatable).",
             rich_help_panel="Groups",
         ),
     ] = None,
@@ -86,8 +86,8 @@ def build(
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all`. Default: the paper's number, or the "
-            "remaining queries of the smallest group.",
+            help="Training queries per group, or `all`. Default: the paper's, or as the smallest "
+            "group allows.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -103,8 +103,7 @@ def build(
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="A file of query ids, one per line: the test queries of `length` and `resttest`, "
-            "instead of a sample.",
+            help="Test queries of `length` and `resttest`: a file of ids, one per line.",
             rich_help_panel="Samples",
         ),
     ] = None,

@@ -45,8 +45,8 @@ MEASURES = ("RR@10", "nDCG@10", "R@100", "R@1000", "AP", "P@10", "ASL@100")
 """Measures that shell completion offers; docs/measures.md explains all measures."""
 
 WHERE_DATA = (
-    "The folder of a built data set. Default: from MSSHIFT_HOME, else from `msshift.toml`, else "
-    "./msshift, else the data set that `msshift install` installed."
+    "A built data set. Default: from MSSHIFT_HOME, else from `msshift.toml`, else ./msshift, else "
+    "from `msshift install`."
 )
 Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
 BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]
@@ -63,23 +63,21 @@ Shifts = Annotated[
 By = Annotated[
     str | None,
     typer.Option(
-        help="Also print results for each label in this file (lines of query_id, tab, label), or "
-        "for each group of a shift, e.g. wh-words."
+        help="Print results by the labels in this file (lines of query_id, tab, label), or by "
+        "the groups of a shift, e.g. wh-words."
     ),
 ]
 SourceName = Annotated[
     str | None,
     typer.Option(
-        help="The collection that the data set was built from. Default: from MSSHIFT_COLLECTION, "
-        "else from `msshift.toml`, else the collection that the build read on this machine."
+        help="The collection of the data set. Default: from MSSHIFT_COLLECTION, else from "
+        "`msshift.toml`, else the collection that the build read on this machine."
     ),
 ]
 CollectionQrels = Annotated[
-    str | None, typer.Option(help="Read this qrels file instead of the collection's judgements.")
+    str | None, typer.Option(help="Judgements to read instead of the collection's.")
 ]
-Nano = Annotated[
-    bool, typer.Option("--nano", help="Write a sample, with 300 test queries per group.")
-]
+Nano = Annotated[bool, typer.Option("--nano", help="Write a sample, e.g. 300 queries per group.")]
 IdsOnly = Annotated[
     bool, typer.Option("--ids-only", help="Write no texts; `msshift import` adds them.")
 ]
@@ -87,15 +85,15 @@ Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Replace an earlier build even if this deletes shifts, triples, files, or data of "
+        help="Replace an earlier build even if this loses shifts, triples, files, or data of "
         "another collection.",
     ),
 ]
 Exclude = Annotated[
     str | None,
     typer.Option(
-        help="Ignore these passages in runs and judgements: own-id (the passage with the query's "
-        "id), or a file of lines `query_id doc_id`.",
+        help="Passages to ignore: own-id (with the query's own id), or a file of lines `query_id "
+        "doc_id`.",
         autocompletion=completing(("own-id",)),
     ),
 ]
@@ -112,8 +110,8 @@ Changes = Annotated[
 Words = Annotated[
     str,
     typer.Option(
-        help="How texts are split into words: whitespace (default), characters (Chinese, "
-        "Japanese, Thai), or unicode.",
+        help="Split words by whitespace (default), characters (Chinese, Japanese, Thai), or "
+        "unicode.",
         autocompletion=completing("words:WORDS"),
         show_default=False,
     ),
@@ -121,9 +119,7 @@ Words = Annotated[
 
 EncoderSet = Annotated[
     list[str] | None,
-    typer.Option(
-        "--encoder-set", help="A setting of the encoder, e.g. truncate_dim=256 (repeatable)."
-    ),
+    typer.Option("--encoder-set", help="A setting, e.g. truncate_dim=256 (repeatable)."),
 ]
 
 ExtraTest = Annotated[
@@ -140,9 +136,9 @@ ExtraTest = Annotated[
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        help="Continue although run files or a tenth of a group's queries are missing (partial), "
-        "two models have the same run (identical), a model was trained on test queries (leaked), "
-        "or runs were made for other data or passages (other-data). Repeatable.",
+        help="Accept: partial (runs, or over a tenth of a group's queries, missing), identical "
+        "(two models with equal runs), leaked (model trained on test queries), other-data (runs of "
+        "other data or passages). Repeatable.",
         autocompletion=completing(("partial", "identical", "leaked", "other-data")),
         rich_help_panel="Checks",
     ),
@@ -150,8 +146,8 @@ Allow = Annotated[
 WithoutLeaked = Annotated[
     Path | None,
     typer.Option(
-        help="Also print every figure without the leaked test queries. PATH is the folder or the "
-        "`candidates.parquet` that `msshift leakage find` wrote."
+        help="Also print figures without leaked test queries: the folder or `candidates.parquet` "
+        "of `msshift leakage find`."
     ),
 ]
 PerQuery = Annotated[
@@ -309,8 +305,8 @@ class Encoding:
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="How the encoder pools tokens: cls (default), mean, or own, for a model that "
-            "sentence-transformers saved."
+            help="How to pool tokens: cls (default), mean, or own, for a saved model of "
+            "sentence-transformers."
         ),
     ] = None
     encoder_set: EncoderSet = None
@@ -332,8 +328,8 @@ class Cluster:
     store: Annotated[
         str | None,
         typer.Option(
-            help="Store finished tasks in this folder or at this URL, e.g. s3://bucket/name. "
-            "Default: in the folder of unfinished work."
+            help="Keep finished tasks in this folder or at this URL, e.g. s3://bucket/name. "
+            "Default: with unfinished work."
         ),
     ] = None
 
@@ -341,8 +337,8 @@ class Cluster:
         bool,
         typer.Option(
             "--wait",
-            help="Wait for a node with the processors or GPUs that a task needs. Default: stop "
-            "with an error before anything starts.",
+            help="Wait for a node with enough processors or GPUs. Default: stop with an error "
+            "before anything starts.",
         ),
     ] = False
 
@@ -366,8 +362,7 @@ class Scoring:
     measures: Annotated[
         str,
         typer.Option(
-            help="Measures in ir_measures' notation, separated by spaces or commas; the first is "
-            "the main measure.",
+            help="Measures (ir_measures), separated by space or comma; the first is primary.",
             autocompletion=completing(MEASURES),
         ),
     ] = "RR@10"

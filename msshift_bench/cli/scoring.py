@@ -48,8 +48,7 @@ def score(
         ),
     ] = None,
     qrels: Annotated[
-        Path | None,
-        typer.Option(help="Score run files on this qrels file (four columns, as TREC's)."),
+        Path | None, typer.Option(help="Score run files on this TREC qrels file.")
     ] = None,
     # Not `shift`: the shifts in `msshift.toml` must not choose the test set of single runs.
     tested_shift: Annotated[
@@ -68,22 +67,17 @@ def score(
     without_leaked: options.WithoutLeaked = None,
     per_query: options.PerQuery = None,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Only check the runs: print findings with their code, line and fix."
-        ),
+        bool, typer.Option("--check", help="Only check the runs: print findings and fixes.")
     ] = False,
 ) -> None:
     """Score run files on one test set, on the groups of a shift, or on a qrels file.
 
-    The command prints the mean of every measure, with an interval that accounts for the choice of
-    queries, but not of trainings. With --reference it also prints each run's difference from the
-    reference, with an interval and a corrected p-value. A † marks a significant difference between
-    these runs; other trainings may differ.
+    The command prints the mean of every measure. Its interval accounts for the choice of queries,
+    not of trainings. With --reference, it also prints differences from the reference, with interval
+    and corrected p-value. A † marks a difference that is significant for these runs only.
 
-    With --shift or --by it also prints the mean on each group of queries, and its difference from
-    the mean on the other groups. With --reference, it also prints this for the lead over the
-    reference.
+    With --shift or --by, it also prints the mean on each group of queries, and the difference from
+    the mean on the other groups; with --reference, also for the lead over the reference.
 
     With --check it only checks the runs; exit code 1 if a run cannot be scored.
 
@@ -255,8 +249,7 @@ def evaluate(
         bool,
         typer.Option(
             "--delta",
-            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1 instead, one row per "
-            "system; Delta equals -Rel Loss.",
+            help="Print Inter., Extra. and Delta (Extra. / Inter. - 1 = -Rel Loss) per system.",
         ),
     ] = False,
     intervals: options.Intervals = False,
@@ -268,16 +261,15 @@ def evaluate(
         ),
     ] = None,
 ) -> None:
-    """Evaluate run sets: Avg In, Out and Rel Loss with intervals, for every shift and system.
+    """Evaluate run sets: Avg In, Out and Rel Loss for every shift and system.
 
     Avg In of a group is the mean score of the models that were trained on the group. Out is the
     score of the model that was not. Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
     account for the choice of queries and seeds (`seed-<n>` folders). For single run files, use
     `msshift score`.
 
-    With --extra-test, runs of `msshift run --extra-test` are scored on extra test sets instead of
-    the shifts' test sets: every model, and the mean of the models. For variants of queries, each
-    model's loss is printed.
+    With --extra-test, runs of `msshift run --extra-test` are scored on extra test sets instead:
+    each model, and the mean. For variants of queries, each model's loss is printed.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
 

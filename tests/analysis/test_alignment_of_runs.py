@@ -77,8 +77,8 @@ def test_what_cannot_be_aligned(runs: Path, data: Path, msshift: Command) -> Non
         scores_of_runs(runs, {"other": runs.parent / "toy"}, data, "length")
     for arguments, words in (
         (("runs/a", *EXTRA, "--shift", "length"), "1 models"),
-        (("runs", *EXTRA, "--bins", "3"), "leave out --bins"),
-        (("--published", *EXTRA), "leave out --extra-test"),
+        (("runs", *EXTRA, "--bins", "3"), "remove --bins"),
+        (("--published", *EXTRA), "remove --extra-test"),
     ):
         done = msshift("analyse", *arguments, "--data", data)
         assert done.returncode in (1, 2)

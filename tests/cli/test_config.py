@@ -89,7 +89,7 @@ def test_a_collection_is_a_folder_beside_the_file(
         missing.stderr
     )
     say(tmp_path, 'collection = "toy"')
-    assert "msshift holds its texts" in msshift("import", "msshift").stderr
+    assert "msshift has its texts" in msshift("import", "msshift").stderr
 
 
 @pytest.mark.extended
@@ -205,7 +205,7 @@ def test_each_error_of_the_file_names_its_line(msshift: Command, work: Path) -> 
         (6, "data: expected a text, found a table"),
     ):
         assert f"msshift.toml:{line}: {wrong}" in done.stderr
-    assert "valid are data, collection, cache, recipes, shifts, words" in done.stderr
+    assert "valid keys are data, collection, cache, recipes, shifts, words" in done.stderr
     for arguments in (["verify", "--help"], ["--version"]):
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), "a broken file spoils no help"
@@ -235,7 +235,7 @@ def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (0, "from kept/msshift.toml: data")
     done = msshift("verify", MSSHIFT_CONFIG="gone.toml")
     assert done.returncode == 3
-    assert "no file gone.toml, which MSSHIFT_CONFIG names" in done.stderr
+    assert "no file gone.toml, the value of MSSHIFT_CONFIG" in done.stderr
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -36,8 +36,8 @@ def test_groups_of_the_build_are_listed_with_different_ones_of_the_release(
             assert (about != release) == (shift == "topics")
             numbers = [str(counts["train"]), str(counts["test"])]
             assert rows(shown, shift)[group] == [*dict.fromkeys([about, release]), *numbers]
-    assert "queries here (top terms)" in shown
-    assert "queries of the release" in shown
+    assert "queries in the data set (top terms)" in shown
+    assert "queries in the release" in shown
     assert f"msshift: rebuilt, from mini:500, content {manifest.content_digest[:12]}" in shown
 
 
@@ -59,7 +59,7 @@ def test_without_a_data_set_the_release_is_listed(msshift: Command, tmp_path: Pa
     done = msshift("list")
     assert (done.returncode, done.stderr) == (0, "")
     assert "names and public figures" in done.stdout
-    assert "no built data set here" in done.stdout
+    assert "no built data set; 'msshift build'" in done.stdout
     assert json.loads(msshift("list", "--format", "json").stdout)["data"] is None
     (tmp_path / "msshift").mkdir()
     (tmp_path / "msshift" / "manifest.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Arguments that are wrong or do not go together: an exit code, the wrong value and what to type.
+"""Arguments that are wrong or contradict each other: an exit code, the wrong value, and a fix.
 
 The first refusal of every command is in tests/integration/test_commands.py.
 """
@@ -55,7 +55,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("build --rule wh-words", 2, "give SHIFT=RULE, e.g. wh-words=substring"),
         ("build --collection mini:300 --rule wh-words=wrd", 2, "did you mean 'word'?"),
         ("build --test-size 0", 2, "test-size"),
-        ("import one two --check", 2, "--check counts in one checkout; give it alone"),
+        ("import one two --check", 2, "--check needs one checkout, got 2"),
         ("run bm25 --data nowhere", 3, "no built data set at nowhere"),
         ("run bm25 --recipe mini", 2, "bm25 is not trained by a recipe; leave 'mini' out"),
         ("run bm25 --set sede=1 --set seed=3", 2, "does not have 2 of these fields:\n"),
@@ -67,7 +67,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("evaluate a.run", 2, "'msshift score a.run --test length-short', or --qrels FILE"),
         ("evaluate runs --allow identcal", 2, "did you mean 'identical'? valid are partial, "),
         ("evaluate runs --by lengt-h", 2, "did you mean 'length'"),
-        ("evaluate runs --by qrels.txt --delta", 2, "--delta is for whole run sets, without --by"),
+        ("evaluate runs --by qrels.txt --delta", 2, "--delta cannot be used with --by; remove"),
         ("evaluate runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         ("compare runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         ("compare a.run", 2, "and --reference RUN compares it"),
@@ -76,8 +76,8 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("compare runs --format xls", 2, "unknown format 'xls'"),
         ("score a.run", 2, "e.g. length-short, --shift SHIFT, or --qrels FILE"),
         ("score runs --test length-short", 2, "evaluate the folder's run sets: msshift evaluate r"),
-        (f"{QRELS} --test length-short", 2, "give one of them"),
-        ("score a.run --check --output x.json", 2, "--output and --check do not go together"),
+        (f"{QRELS} --test length-short", 2, "give only one of them"),
+        ("score a.run --check --output x.json", 2, "--output cannot be used with --check; remove"),
         ("score a.run --qrels nowhere.txt", 3, "no qrels file nowhere.txt"),
         ("score a.run --qrels .", 2, "error: . is a folder, not a file\n"),
         ("score nowhere.run --qrels qrels.txt", 3, "there is no file nowhere.run"),
@@ -90,10 +90,10 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("analyse runs --shift topics", 2, "no run set of topics"),
         ("analyse runs --models runs", 2, "takes the option models; model-based would"),
         ("analyse runs --output msshift/a.json", 2, "msshift"),
-        ("analyse runs --train train.tsv", 2, "--train and --test name the files of training and"),
+        ("analyse runs --train train.tsv", 2, "--train and --test are the files of training and"),
         ("analyse runs --extrapolate", 2, "--extrapolate is for predictions; add --train and"),
-        (f"analyse --published {PUBLISHED}", 2, "--models, --allow and --published do not go"),
-        ("analyse train.tsv --shift topics", 2, "--shift and an alignment of models' scores"),
+        (f"analyse --published {PUBLISHED}", 2, "--models, --allow cannot be used with --publish"),
+        ("analyse train.tsv --shift topics", 2, "--shift cannot be used with an alignment of"),
     ],
 )
 def test_a_wrong_line_is_refused(

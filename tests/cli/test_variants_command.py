@@ -37,7 +37,7 @@ def test_queries_are_of_a_data_set_with_texts_or_of_a_file(
     lines = [line.split("\t") for line in (tmp_path / "made.tsv").read_text().splitlines()]
     assert [line[0] for line in lines] == ["1", "2"]
     done = msshift(*make, "--queries", "queries.tsv", "--shift", "length")
-    assert (done.returncode, "--queries names a file" in done.stderr) == (2, True)
+    assert (done.returncode, "--shift cannot be used with --queries" in done.stderr) == (2, True)
     done = msshift(*make, "--data", build_once("mini:300", "length", texts=False))
     assert done.returncode == 2
-    assert "holds ids only; add the texts with 'msshift import'" in done.stderr
+    assert "has ids only; add the texts with 'msshift import'" in done.stderr

@@ -56,7 +56,7 @@ def test_relevant_passages_that_are_absent_are_counted(
 ) -> None:
     folder = queries_of_passages(tsv_folder, "d0\tone\nd1\ttwo\nother\tthree\n")
     done = msshift("build", "length", "--collection", str(folder), "--out", "built")
-    assert "46 of 48 relevant passages are not in toy: no system can find them" in done.stderr
+    assert "46 of 48 relevant passages are not in toy: no system can retrieve them" in done.stderr
     passages = open_dataset(tmp_path / "built").manifest.collection["passages"]
     assert passages == {"rows": 3, "relevant": 48, "relevant_absent": 46}
     done = msshift("build", "length", "--collection", "mini:300", "--out", "whole")
@@ -81,12 +81,12 @@ def test_triples_say_which_pairs_they_leave_out(
     counts = dataset.manifest.shifts["length"]["triples"]["pairs"]["length-long"]
     assert counts == {"all": len(pairs), "left_out": left_out}
     assert left_out > 0
-    assert f"length-long-triples leaves out {left_out:,} of {len(pairs):,} pairs" in told
+    assert f"length-long-triples omits {left_out:,} of {len(pairs):,} pairs" in told
     dataset, triples, told = made("--every-pair")
     assert {triple[:2] for triple in triples} == pairs
     assert len(triples) == len(pairs)
     assert dataset.manifest.shifts["length"]["triples"]["pairs"]["length-long"]["left_out"] == 0
-    assert "leaves out" not in told
+    assert " omits " not in told
     # With more negatives than a query has relevant passages, every pair is there anyway.
     some = made("--negatives", "9", "--depth", "20")[1]
     assert made("--negatives", "9", "--depth", "20", "--every-pair")[1] == some

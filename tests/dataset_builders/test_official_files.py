@@ -403,7 +403,7 @@ def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -
     assert 'held_out["train"]' not in (tmp_path / "msshift" / "README.md").read_text()
     done = msshift("import", tmp_path / "release", "--qrels", "qrels.tsv")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
+    assert "--qrels needs a collection; add --collection" in done.stderr
 
 
 def test_what_cannot_be_imported_or_added(

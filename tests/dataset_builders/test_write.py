@@ -142,8 +142,8 @@ def test_triples_stay_as_they_are_and_changed_files_too(copy: Path) -> None:
 
 def test_the_command(copy: Path) -> None:
     for options, said in (
-        (["--format", "json"], f"{copy} holds its texts (content "),
-        (["--collection", NAME], "holds its texts already; nothing was changed"),
+        (["--format", "json"], f"{copy} has its texts now (content "),
+        (["--collection", NAME], "has its texts already; nothing was changed"),
     ):
         done = CliRunner().invoke(app, ["import", str(copy), *options])
         assert done.exit_code == 0

@@ -264,4 +264,4 @@ def test_to_wait_for_a_cluster_needs_one(msshift: Command, build_copy: Build) ->
     done = msshift("run", "bm25", "--wait")
     assert done.returncode == 2
     assert "--wait" in done.stderr
-    assert "give --ray" in done.stderr
+    assert "add --ray" in done.stderr

@@ -181,11 +181,8 @@ def test_options_that_do_nothing_are_refused_and_strictness_refuses_remarks(tmp_
     words = ["score", str(run), "--qrels", str(tmp_path / "qrels.txt"), "--measures", "R@100"]
     for options, message in (
         (["--strict"], "[odd-run]"),
-        (["--average", "macro"], "--average averages a shift's groups, and a run has none"),
-        (
-            ["--correction", "bonferroni"],
-            "--correction corrects p-values, which --reference, --shift or --by",
-        ),
+        (["--average", "macro"], "remove --average"),
+        (["--correction", "bonferroni"], "add --reference, --shift or --by"),
     ):
         done = CliRunner().invoke(app, [*words, *options])
         assert done.exit_code == 1

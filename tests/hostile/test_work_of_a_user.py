@@ -81,7 +81,7 @@ def test_a_sheet_with_notes_is_not_replaced(inputs: Path, tmp_path: Path) -> Non
 
 def test_a_description_of_a_system_is_not_replaced(inputs: Path, tmp_path: Path) -> None:
     system = write_system(tmp_path / "system.toml", length="msshift")
-    assert "system.toml is a file that people write" in refusal("variants", inputs, system)
+    assert "system.toml is a TOML file" in refusal("variants", inputs, system)
     submit_system(inputs / "runs/mine", system, tmp_path / "out", inputs / "data")
     inside = next((tmp_path / "out").rglob("system.toml"))
     inside.write_text("# what I thought\n" + inside.read_text())

@@ -118,7 +118,7 @@ def test_a_kept_model_of_a_removed_run_is_not_used_for_the_next_run(
 def test_seeds_that_are_refused(data: Path, msshift: Command) -> None:
     for words, message in (
         (("--seeds", "1,x"), "--seeds is '1,x'; give whole numbers, e.g. 1,2,3"),
-        (("--seeds", "1", "--set", "seed=2"), "give either --set seed or the --seeds"),
+        (("--seeds", "1", "--set", "seed=2"), "--set seed cannot be used with --seeds; remove"),
     ):
         done = msshift("run", "bi-encoder", "--data", data, *words)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr
@@ -180,7 +180,7 @@ def test_what_this_machine_lacks_is_printed_after_the_plan(
     changes = ("--set", "precision=fp32", "--set", f"encoder={tmp_path / 'nowhere'}")
     done = msshift("run", "splade", "--data", data, "--recipe", "paper", *changes, "--dry-run")
     assert (done.returncode, len(done.stdout.splitlines())) == (3, 2)
-    assert "error: this machine cannot make them: no encoder " in done.stderr
+    assert "error: this machine cannot make the runs: no encoder " in done.stderr
 
 
 def test_two_recipes_of_a_system_have_a_name_each(

@@ -280,7 +280,7 @@ def test_queries_without_another_relevant_passage_do_not_count(
     built = msshift(
         *f"build length --collection {arguments}/beir --out left --exclude pairs.tsv".split()
     )
-    assert "3 queries have no relevant passage but the excluded ones" in built.stderr
+    assert "3 queries without a relevant passage after --exclude" in built.stderr
     dataset = open_dataset(tmp_path / "left")
     left = {row.query_id for row in dataset.rows("length", "queries")}
     assert left.isdisjoint(row.query_id for row in rows[:3])

@@ -118,8 +118,8 @@ QUERIES = "touch queries.tsv collection.tsv qrels.tsv"
         ("", "score /proc/self/mem --test length-short --data DATA", 3, "/mem: Input/output error"),
         ("", "build --out d\udce9", 2, r"'d\udce9': the name is not UTF-8"),
         ("", r"verify '~nobody-of-this-name/msshift'", 3, "; set HOME, or write the path"),
-        ("mkdir -p d/manifest.json", "verify d", 2, "d/manifest.json: it is a folder"),
-        ("ln -s loop loop", "verify loop", 2, "loop/manifest.json: its links lead in a circle"),
+        ("mkdir -p d/manifest.json", "verify d", 2, "d/manifest.json: this is a folder; give a"),
+        ("ln -s loop loop", "verify loop", 2, "loop/manifest.json: its symbolic links form a loop"),
         ("touch f", f"{REPORT} f", 2, "f is not a folder; give the name of a folder"),
         ("touch f", f"{REPORT} f/r", 2, "f/r: "),
         ("mkdir d; touch d/f", f"{REPORT} d", 2, "d is not a report"),
@@ -135,7 +135,7 @@ def test_refusals_are_one_sentence(
     check_refused(run(line, setup), code, sentence)
 
 
-FULL = "stdout: No space left on device; make room"
+FULL = "stdout: No space left on device; free disk space"
 
 
 def extended(*rows: tuple[Any, ...]) -> list[Any]:
@@ -147,7 +147,7 @@ def extended(*rows: tuple[Any, ...]) -> list[Any]:
     ("line", "code", "sentence"),
     [
         ("MSSHIFT list --format json >/dev/full", 3, FULL),
-        ("MSSHIFT list >&-", 3, "stdout is closed, and results go there; to drop them: >/dev/nul"),
+        ("MSSHIFT list >&-", 3, "stdout is closed, and results go there; add >/dev/null"),
         *extended(
             ("MSSHIFT list >/dev/full", 3, FULL),
             ("MSSHIFT --help >/dev/full", 3, FULL),
@@ -264,9 +264,9 @@ def test_refusals_that_do_not_bind_root(
     sentence: str,
 ) -> None:
     refuse(monkeypatch, *function, number, about)
-    advice = "Permission denied; get the right to it, or choose another place"
+    advice = "Permission denied; get permission for it, or choose another folder"
     if number == errno.EROFS:
-        advice = "Read-only file system; choose another place"
+        advice = "Read-only file system; choose another folder"
     check_refused(run(line), 3, f"{sentence}{advice}")
 
 
@@ -284,7 +284,7 @@ NO_NETWORK = {
         # The second one has two sources; what ir_datasets raises then is another error.
         ("build length --collection msmarco-passage/train", "the queries of msmarco-passage/train"),
         ("build length --collection vaswani", "the queries of vaswani"),
-        ("irds --data DATA export vaswani queries", "ir_datasets did not get what it needs: "),
+        ("irds --data DATA export vaswani queries", "ir_datasets could not get a file: "),
     ],
 )
 def test_without_a_network_ir_datasets_gets_nothing(
@@ -316,13 +316,13 @@ def test_no_memory_is_one_sentence_and_a_bug_keeps_its_traceback(
 ) -> None:
     error = MemoryError("Unable to allocate 7 TiB")
     monkeypatch.setattr(dataset, "read_manifest", failing(error))
-    check_refused(run(EVALUATE), 3, f"there is not enough memory for this: {error}")
+    check_refused(run(EVALUATE), 3, f"not enough memory: {error}")
     monkeypatch.setattr(dataset, "read_manifest", failing(KeyError("a bug")))
     with pytest.raises(KeyError, match="a bug"):
         run(EVALUATE)
 
 
-NO_ROOM = "No space left on device; make room and run the command again"
+NO_ROOM = "No space left on device; free disk space and run the command again"
 
 
 def caused(cause: Exception) -> Exception:
@@ -345,20 +345,20 @@ def unencodable(text: str, encoding: str) -> UnicodeEncodeError:
         (ValueError("serializing: I/O error: No space left on device (os error 28)"), (NO_ROOM, 3)),
         (
             ValueError("I/O error: File too large (os error 27)"),
-            ("File too large; raise the limit (ulimit -f), or write elsewhere", 3),
+            ("File too large; raise the limit (ulimit -f), or write to another file system", 3),
         ),
         (
             caused(OSError(errno.EROFS, "Read-only file system", "/data")),
-            ("/data: Read-only file system; choose another place", 3),
+            ("/data: Read-only file system; choose another folder", 3),
         ),
-        (MemoryError(), ("there is not enough memory for this", 3)),
+        (MemoryError(), ("not enough memory", 3)),
         (BrokenPipeError(), ("", 3)),
         (RuntimeError("something else"), None),
         (UsageError("of ours"), ("of ours", 2)),
         (
             unencodable("na\u00efve", "ascii"),
             (
-                r"'\xef' cannot be written in ascii, which the environment asks for; "
+                r"'\xef' cannot be written in ascii, the encoding of the environment; "
                 "set PYTHONUTF8=1",
                 2,
             ),
@@ -380,7 +380,7 @@ def test_a_gpu_s_memory_is_memory() -> None:
     import torch
 
     found = explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 TiB\nand more"))
-    message = "there is not enough memory for this: CUDA out of memory. Tried to allocate 7 TiB"
+    message = "not enough memory: CUDA out of memory. Tried to allocate 7 TiB"
     assert found == (message, 3)
 
 
@@ -402,7 +402,7 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
         (f"{EVALUATE} --per-query {LONG}", 2, "(300 characters): the name is too long"),
         (f"score RUN --test length-short --data DATA --output {LONG}.json", 2, "(305 characters)"),
         ("compare RUNS --data DATA --output /proc/x.json", 3, "/proc/x.json: No such file"),
-        (f"{BUILD} --out /proc/x", 3, "/proc/x: No such file or directory; correct the name"),
+        (f"{BUILD} --out /proc/x", 3, "/proc/x: No such file or directory; correct the path"),
         (f"{BUILD} --out RUN", 2, "short.run.gz is not a folder; give the name of a folder"),
         (f"{BUILD} --out RUN/x", 2, "/x: a part of this path is a file"),
         (f"{BUILD} --out {LONG}", 2, "(300 characters): the name is too long"),

@@ -242,7 +242,7 @@ class Row(NamedTuple):
 
 LOSSES = r"Rel Loss +-?\d+\.\d%"
 NEW_RUNS = r"new +runs/bi-encoder/length/short.run.gz\nnew +runs/bi-encoder/length/long.run.gz\n"
-PUT_BACK = r"msshift holds its texts \(content [0-9a-f]{12}\)"
+PUT_BACK = r"msshift has its texts now \(content [0-9a-f]{12}\)"
 
 TYPED = (
     Row(

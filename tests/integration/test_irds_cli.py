@@ -76,7 +76,7 @@ def test_passages_of_a_folder(msshift: Command, data: Path, tsv_folder: WriteFol
         (
             ["generate_metadata", "--file", "no/folder.json", "--datasets", "msshift/length"],
             3,
-            "error: ir_datasets did not get what it needs",
+            "error: ir_datasets could not get a file",
         ),
     ],
 )

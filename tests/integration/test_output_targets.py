@@ -64,7 +64,7 @@ def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             f"{EXPORT.format('own/collection.tsv')} --text --collection ~/own",
             "is read, and would be",
         ),
-        (f"{EXPORT.format('x.tsv')} --collection own", "--collection is read for the texts only"),
+        (f"{EXPORT.format('x.tsv')} --collection own", "--collection is only for texts; add"),
         (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
         (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),

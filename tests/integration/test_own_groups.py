@@ -52,7 +52,7 @@ def test_every_command_knows_the_shift_by_the_data_set(
 ) -> None:
     write_run_sets(built, tmp_path / "runs")
     commands = {
-        "verify": "are what was built",
+        "verify": "are unchanged",
         "list": "domain: groups of queries by a file of labels",
         "evaluate runs --shift domain --output figures.json": "Domain (domain)",
         "evaluate runs --by domain": "Domain (domain)",

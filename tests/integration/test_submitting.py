@@ -77,7 +77,7 @@ def test_from_run_files_to_the_pull_request(here: Path, msshift: Command) -> Non
     assert "rescored, held-out\n" in done(check)
     assert "is rescored now" not in done(badges)
     for words in (f"{check} --write-badges", f"{badges} {PLACE.removesuffix('/v1')}"):
-        assert "to write badges, give --entries, --data and --runs" in done(words, 2)
+        assert "--write-badges needs --entries, --data and --runs" in done(words, 2)
 
     # The pull request has the entry's folder and nothing else.
     shutil.copytree(here / "submission/entries/mini", here / "change/mini")

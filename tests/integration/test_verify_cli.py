@@ -82,7 +82,7 @@ MANIFEST = ("manifest.json", "changed-manifest")
 
 CASES: list[tuple[Spoil, Named, str]] = [
     *(
-        (flipped(file), {(file, code)}, "is not what was built")
+        (flipped(file), {(file, code)}, "differs from its manifest")
         for file, code in (
             ("topics-C2/test.parquet", "changed-bytes"),
             ("length/queries.parquet", "changed-bytes"),
@@ -133,7 +133,7 @@ def test_what_is_not_as_it_was_built_is_named(
     assert (done.returncode, done.stdout) == (1, "")
     first, second, *_ = done.stderr.splitlines()
     assert first.startswith(f"checking {built}: ")
-    assert second == f"error: {built} is not what was built:"
+    assert second == f"error: {built} differs from its manifest:"
     found = named(done.stderr, built)
     # What else is wrong with bytes that were changed depends on where.
     assert expected <= found
