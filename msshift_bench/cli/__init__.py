@@ -60,7 +60,7 @@ _PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
 """Panel of the help text -> words of a command -> its function."""
 
 _GROUPS: Mapping[str, str] = {
-    "leakage": "Find training queries that are equal or nearly equal to test queries.",
+    "leakage": "Find and remove training queries that are equal or similar to test queries.",
     "leaderboard": "Check the leaderboard's entries, repeat a row, and build the pages.",
 }
 """First word of a group of commands -> the group's help text."""
@@ -99,8 +99,7 @@ def make_app(word: str = "") -> typer.Typer:
     app = typer.Typer(
         name="msshift",
         cls=CommandGroup,
-        help="MS-Shift: how much effectiveness does a retriever lose outside its training "
-        "distribution?",
+        help="MS-Shift: how much does a retriever lose outside its training distribution?",
         epilog="Begin with `msshift demo`; or with `msshift build`, then `msshift run bm25`, then "
         "`msshift evaluate runs`. Exit codes: 0 success, 1 the data failed a check, 2 wrong usage, "
         "3 something required is missing or the system refused. `MSSHIFT_DEBUG=1` adds a "

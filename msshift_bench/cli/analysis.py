@@ -99,8 +99,8 @@ def similarity(
 
     Each group of a shift is compared with all other groups together, or one file of queries with
     another. `docs/analysis.md` explains the indicators. For qrels files, overlap counts the test
-    queries that share relevant passages with a training query: one or more, two or more, and for
-    each relevance grade of the test set.
+    queries that share one or more, or two or more, relevant passages with a training query. It
+    counts them for each relevance grade of the test set.
 
     Example: `msshift similarity --shift length`
 
@@ -259,8 +259,8 @@ def analyse(
     For every shift, the tables show: a line of Rel Loss by the similarity of groups, with its test;
     rank correlations; losses of queries in intervals of an indicator; and the smallest detectable
     loss. A conclusion with its evidence is printed below each table. The sample of each test is the
-    groups, not the queries. With --train and --test, the line over the most groups (of the first
-    indicator and measure) predicts the losses on new queries.
+    groups, not the queries. With --train and --test, a line predicts the losses on new queries:
+    the line over the most groups, of the first indicator and measure.
 
     For models' scores, or runs with --extra-test, the command tests whether extrapolation predicts
     scores on other test sets better than interpolation. `docs/analysis.md` explains both.
@@ -499,9 +499,9 @@ def agree(
 ) -> None:
     """Count annotators' labels of pairs of queries, and compute their agreement (Cohen's kappa).
 
-    For similarity, the label of a pair is the annotators' median, and the label of a test query is
-    the highest label of its pairs. For leakage, the majority label counts. The tables show the
-    leaking pairs by type, precision and recall by threshold, and the lowest threshold with a
+    For similarity, the label of a pair is the annotators' median. The label of a test query is the
+    highest label of its pairs. For leakage, the majority label counts. The tables show leaking
+    pairs by type, and precision and recall by threshold. They also show the lowest threshold with a
     precision of 0.9 (--precision). Intervals account for the choice of test queries.
 
     Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`

@@ -159,7 +159,7 @@ def list_(
 
     For a system, the command lists its fields (`msshift run --set` replaces them) and recipes. A
     recipe is printed with its comments, so that you can edit a copy. If there is a built data set,
-    the list has the contents of its groups: other collections have other topics than the release.
+    the list has the contents of its groups. Topics differ between collections.
 
     Example: `msshift list bi-encoder-mini > mine.toml`
     """
@@ -356,4 +356,4 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
     typer.secho(f"{diagnosis.state:<8}", fg=colour, nl=False)
     print(f" {diagnosis.code}: {diagnosis.text}")
     if diagnosis.cure and diagnosis.state != "ok":
-        print(f"         cure: {diagnosis.cure}")
+        print(f"         fix: {diagnosis.cure}")

@@ -317,7 +317,7 @@ def import_(
     """Import published files: a release as a data set, texts for ids, or variants of queries.
 
     The training and test sets of a release are imported unchanged. A data set that was built with
-    --ids-only gets its texts from the collection; then it equals a build with texts byte for byte.
+    --ids-only gets its texts from the collection. Then it equals a build with texts, byte for byte.
     If a text differs, the command exits with 1 and changes nothing. CharacterBERT-DR has published
     variants of MS MARCO's queries: ten for each query, with typing errors.
 

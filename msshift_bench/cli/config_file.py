@@ -48,7 +48,7 @@ def read_config(path: Path) -> ConfigFile:
 
     Raises:
         NotFoundError: if the file does not exist.
-        UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message lists
+        UsageError: if it is not TOML, or a key is unknown or has a wrong value. The message lists
             every error with its line and the nearest valid name.
     """
     from msshift_bench.checked import parse_toml, toml_lines  # slow, and rarely needed

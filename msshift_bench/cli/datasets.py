@@ -56,9 +56,9 @@ def verify(
     The exit code is 1 if a file has changed, is missing, or is not part of the data set.
 
     `--topics replay` computes no embeddings: the rows are equal on every machine, or the exit code
-    is 1. `--topics embed` accepts other clusters for at most 0.01% of the queries, and only between
-    two close centroids (margin below 0.001): rounding differs between processors and libraries.
-    `--topics retrain` requires identical clusters if the embeddings are equal byte for byte; with
+    is 1. `--topics embed` accepts another cluster for at most 0.01% of the queries, and only with a
+    margin below 0.001 between two centroids. Rounding on other processors or libraries explains
+    such differences. `--topics retrain` requires identical clusters if the embeddings are equal byte for byte; with
     other embeddings, the topics may differ.
 
     Example: `msshift verify ./msshift`
@@ -129,7 +129,7 @@ def triples(
     shift: options.Shifts = None,
     negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
     depth: Annotated[
-        int, typer.Option(min=1, help="Draw negatives from the first DEPTH passages of BM25.")
+        int, typer.Option(min=1, help="Draw negatives from the first N passages of BM25.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
     every_pair: Annotated[
@@ -303,8 +303,8 @@ def install(
 ) -> None:
     """Install a data set, so that its name loads it from any folder, without a network.
 
-    The command verifies the data set, copies it into the user's cache, and prepares it in the cache
-    of the `datasets` library, where it replaces any other build.
+    The command verifies the data set and copies it into the user's cache. It also prepares the data
+    set in the cache of the `datasets` library, where it replaces any other build.
 
     Example: `msshift install ./msshift`
     """

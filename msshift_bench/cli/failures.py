@@ -24,7 +24,7 @@ _LONGEST = 100
 
 
 Failure = tuple[str, int]
-"""The message (place, error, fix), or "" after a broken pipe; and the exit code: 2 if the user can
+"""The message (place, error, fix; "" after a broken pipe), and the exit code: 2 if the user can
 correct the request, 3 if the system refuses it."""
 
 

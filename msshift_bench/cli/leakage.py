@@ -112,7 +112,7 @@ def find(
     equal words in another order; near-duplicates by the cosine of an encoder; queries with a common
     relevant passage. `docs/leakage.md` explains them.
 
-    Without --train and --test, the command checks the splits of the built data set: it counts the
+    Without --train and --test, the command checks the splits of the built data set. It counts the
     test queries of each experiment that its training queries leak. It writes the counts into the
     data set's card and manifest, and does not change its queries.
 
@@ -325,10 +325,10 @@ def experiment(
     """Train models with and without leakage, and measure the effect.
 
     Training sets of each size are of three kinds: without leakage; with training queries that leak;
-    with the test topics. The tables show effectiveness (by size, and with the size chosen by
-    five-fold cross-validation), and ranks and scores of the leaked passages (Froebe et al., SPIRE
-    2022, Tables 3 to 8). The folder has the training sets, all scores, and `result.json`. The same
-    command continues an interrupted experiment.
+    with the test topics. The tables show effectiveness: by size, and with the size chosen by
+    five-fold cross-validation. They also show ranks and scores of the leaked passages (Froebe et
+    al., SPIRE 2022, Tables 3 to 8). The folder has the training sets, all scores, and
+    `result.json`. The same command continues an interrupted experiment.
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """

@@ -137,8 +137,8 @@ Allow = Annotated[
     list[str] | None,
     typer.Option(
         help="Accept: partial (runs, or over a tenth of a group's queries, missing), identical "
-        "(two models with equal runs), leaked (model trained on test queries), other-data (runs of "
-        "other data or passages). Repeatable.",
+        "(two models with equal runs), leaked (model trained on test queries), other-data (other "
+        "data or passages). Repeatable.",
         autocompletion=completing(("partial", "identical", "leaked", "other-data")),
         rich_help_panel="Checks",
     ),

@@ -108,7 +108,7 @@ def check_outputs(
     Raises:
         NotFoundError: if an output's folder does not exist.
         UsageError: if an output cannot be a file, is an input, is given twice, or would overwrite
-            a TOML file or an annotated sheet; see also `check_target`.
+            a TOML file or an annotated sheet.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     wanted = [output for output in outputs if output is not None]

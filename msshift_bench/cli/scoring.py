@@ -77,7 +77,7 @@ def score(
     and corrected p-value. A † marks a difference that is significant for these runs only.
 
     With --shift or --by, it also prints the mean on each group of queries, and the difference from
-    the mean on the other groups; with --reference, also for the lead over the reference.
+    the mean on the other groups. With --reference, it also prints them for the lead.
 
     With --check it only checks the runs; exit code 1 if a run cannot be scored.
 
