@@ -124,11 +124,11 @@ def similarity(
         raise UsageError("--train and --test are the two files to compare; give both")
     refused = ("words",) if train is None else ("shift", "split")
     refuse(context, refused, "the groups of a data set" if train is None else "--train and --test")
-    by_judgements = chosen.needs == "labels" and train is not None
-    if per_query is not None and (by_judgements or not chosen.per_query):
+    uses_qrels = chosen.needs == "labels" and train is not None
+    if per_query is not None and (uses_qrels or not chosen.per_query):
         raise UsageError(f"{chosen.name} has no values per query; remove --per-query {per_query}")
     paths = [*(train or ()), *(test or ())]
-    files = [text.partition("=")[2] if by_judgements else text for text in paths]
+    files = [text.partition("=")[2] if uses_qrels else text for text in paths]
     check_outputs(
         printing.output, per_query, data=None if files else where.data, inputs=[*files, models]
     )
@@ -136,7 +136,7 @@ def similarity(
         **encoding.chosen(),
         **options.chosen({"models": models, "seed": seed}),
     }
-    if by_judgements:
+    if uses_qrels:
         printing.show(count_overlap(_judged("--train", train), _judged("--test", test)))
         return
     with progress_bars():
@@ -304,7 +304,7 @@ def analyse(
             "--plot draws alignments of scores; for charts of losses, use 'msshift report'"
         )
 
-    by_encoder = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})
+    encoder_options = options.chosen({"encoder": options.with_settings(encoder, encoder_set)})
     shifts = where.shift or ()
     if published:
         allow_only(context, (*_ALWAYS, *_CHOICES), "--published")
@@ -329,11 +329,11 @@ def analyse(
                 split=split,
                 bins=bins,
                 allow=allow or (),
-                **by_encoder,
+                **encoder_options,
                 **options.chosen({"models": models}),
             )
     if train is not None and test is not None:
-        analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
+        analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **encoder_options)
     printing.show(analysis)
 
 
@@ -528,8 +528,8 @@ def agree(
 
         result = review_leakage(annotations, subsets=subsets, precision=precision)
     else:
-        taken = ("sheets", "disputed", "format", "output")
-        allow_only(context, taken, "sheets of entity and intent")
+        allowed = ("sheets", "disputed", "format", "output")
+        allow_only(context, allowed, "sheets of entity and intent")
         result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)

@@ -129,8 +129,8 @@ def _show_losses(result: Result) -> None:
     from msshift_bench.evaluation import Settings, loss_table
 
     settings, tables, lines = Settings(), [], []
-    for (shift,), of_shift in result.figures.each("shift"):
-        tables.append(loss_table(of_shift, settings.measures[0], settings, brief=True))
+    for (shift,), figures in result.figures.each("shift"):
+        tables.append(loss_table(figures, settings.measures[0], settings, brief=True))
         lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
     print_answers(result.answers, "text")
@@ -186,17 +186,20 @@ def _show_system(name: str, chosen: str) -> None:
         raise UnknownNameError("system or recipe", name, names_to_list())
     defaults = systems[name].defaults() if name in systems else ()
     fields = {field: None if default is ... else default for field, default in defaults}
-    own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
+    system_recipes = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
     tables = []
     if fields:
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
         tables.append(
             Table.plain(f"{name}: {systems[name].about()}", ("field", "default"), shown, names=2)
         )
-    if own:
-        rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
+    if system_recipes:
+        rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in system_recipes.items()]
         tables.append(Table.plain("recipes", ("recipe", "sha256", "description"), rows, names=3))
-    facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
+    facts = {
+        key: {"about": recipe.about, "sha256": recipe.sha256}
+        for key, recipe in system_recipes.items()
+    }
     show_facts({"fields": fields, "recipes": facts}, chosen, tables)
 
 
@@ -345,8 +348,10 @@ def doctor(
     if table_format == "json":
         print_json({"diagnoses": [asdict(diagnosis) for diagnosis in diagnoses]})
     states = Counter(diagnosis.state for diagnosis in diagnoses)
-    rest = [f"{count} {state}" for state, count in states.items() if state != "ok"]
-    note(f"{states['ok']} of {len(diagnoses)} ok" + ("; " if rest else "") + ", ".join(rest))
+    problems = [f"{count} {state}" for state, count in states.items() if state != "ok"]
+    note(
+        f"{states['ok']} of {len(diagnoses)} ok" + ("; " if problems else "") + ", ".join(problems)
+    )
     if states["damaged"] or states["missing"]:
         raise typer.Exit(1 if states["damaged"] else 3)
 

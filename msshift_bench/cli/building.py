@@ -251,9 +251,11 @@ def _builder_options(
     """Return the builder options: shift -> option name -> value."""
     rules = options.pairs("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
     chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules}
-    known = {**SHIFTS, **SIZED}
+    every_shift = {**SHIFTS, **SIZED}
     building = {get_shift(name).family for name in shifts}
-    embedded = [name for name, shift in known.items() if shift.takes_encoder and name in building]
+    embedded = [
+        name for name, shift in every_shift.items() if shift.takes_encoder and name in building
+    ]
     if encoding and not embedded:
         raise UsageError(
             f"the groups of {', '.join(shifts) or 'labels'} use no embeddings; remove --encoder, "
@@ -345,12 +347,12 @@ def import_(
         allow_only(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
     elif not others and holds_manifest(source):
-        taken = {"sources", "table_format", "collection", "qrels"}
-        allow_only(context, taken, "a data set with ids only")
+        allowed = {"sources", "table_format", "collection", "qrels"}
+        allow_only(context, allowed, "a data set with ids only")
         _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)
     else:
-        taken = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
-        allow_only(context, taken, "a release")
+        allowed = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
+        allow_only(context, allowed, "a release")
         folder = out or Path(DATASET_NAME + "-nano" * nano)
         check_folder(folder)
         name = options.named_collection(collection)

@@ -171,6 +171,6 @@ def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
         raise UsageError(f"{typed} cannot be used with {what}; remove {typed}")
 
 
-def allow_only(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed except the parameters in `taken`; see `refuse`."""
-    refuse(context, (name for name in context.params if name not in taken), what)
+def allow_only(context: typer.Context, allowed: Collection[str], what: str) -> None:
+    """Check that no option was typed except the parameters in `allowed`; see `refuse`."""
+    refuse(context, (name for name in context.params if name not in allowed), what)

@@ -58,8 +58,8 @@ def verify(
     `--topics replay` computes no embeddings: the rows are equal on every machine, or the exit code
     is 1. `--topics embed` accepts another cluster for at most 0.01% of the queries, and only with a
     margin below 0.001 between two centroids. Rounding on other processors or libraries explains
-    such differences. `--topics retrain` requires identical clusters if the embeddings are equal byte for byte; with
-    other embeddings, the topics may differ.
+    such differences. `--topics retrain` requires identical clusters if the embeddings are equal
+    byte for byte; with other embeddings, the topics may differ.
 
     Example: `msshift verify ./msshift`
 
@@ -78,9 +78,9 @@ def verify(
     from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics, verify_topics
 
     check_name("check of topics", topics, _CHECKS)
-    taken = {"folder", "topics", "collection", "qrels"}
-    taken |= {"out"} if topics == "replay" else {"encoder", "table_format"}
-    allow_only(context, taken, f"--topics {topics}")
+    allowed = {"folder", "topics", "collection", "qrels"}
+    allowed |= {"out"} if topics == "replay" else {"encoder", "table_format"}
+    allow_only(context, allowed, f"--topics {topics}")
     collection = source.open(dataset)
     if topics == "replay":
         with progress_bars():

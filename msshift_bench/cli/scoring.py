@@ -151,14 +151,14 @@ def score(
 
 
 def _leaked_queries(
-    without_leaked: Path | None, known: Dataset | TestSet | str
+    without_leaked: Path | None, data: Dataset | TestSet | str
 ) -> LeakedQueries | None:
     """Return the leaked test queries in the folder of `leakage find`; `None` without a folder."""
     if without_leaked is None:
         return None
     from msshift_bench.leakage import read_left_out
 
-    return read_left_out(without_leaked, known)
+    return read_left_out(without_leaked, data)
 
 
 def _write_per_query(result: Result, path: Path | None) -> None:
@@ -304,12 +304,12 @@ def evaluate(
     inputs = [*folders.values(), by, without_leaked, scoring.exclude]
     settings, shifts = scoring.settings(), where.shift or ()
     check = partial(check_outputs, printing.output, per_query, plot, data=where.data, inputs=inputs)
-    given = where.data, shifts, settings.run_format
+    source = where.data, shifts, settings.run_format
     if folders:
-        opened = open_extra_tests(runs, folders, *given, on_found=lambda files: check(runs=files))
+        opened = open_extra_tests(runs, folders, *source, on_found=lambda files: check(runs=files))
         printing.show(evaluate_extra_tests(opened, folders, settings=settings, allow=allow or ()))
         return
-    opened = open_run_sets(runs, *given, on_found=lambda files: check(runs=files))
+    opened = open_run_sets(runs, *source, on_found=lambda files: check(runs=files))
     dataset = opened.dataset or where.data
     labels = None if by is None else read_labels(by, dataset)
     without = _leaked_queries(without_leaked, dataset)
