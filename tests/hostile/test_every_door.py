@@ -43,7 +43,7 @@ SAID: Mapping[str, str] = {
     "misnamed": r"\[no-place\]",
     "bomb": r"unpacks to more than",
     "empty": r"",
-    "circular": r"in a circle|leads nowhere|no (qrels )?file ",
+    "circular": r"in a circle|form a loop|leads nowhere|no (qrels )?file ",
     "damaged": r"damaged|ended before|cut off",
 }
 """Kind -> what is said of it, by a refusal or in the table."""
