@@ -101,7 +101,8 @@ def verify(
         print("\n".join(checked.notes))
     if not checked.facts["passed"]:
         raise IntegrityError(
-            f"the topics of {dataset.folder} differ from the topics of this encoder"
+            f"the topics of {dataset.folder} differ from the topics of this encoder; use the "
+            "collection and the encoder of the build"
             if topics == "embed"
             else "equal embeddings gave other clusters, which must not happen; please report it"
         )
