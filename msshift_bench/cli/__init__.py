@@ -16,7 +16,7 @@ import typer
 from msshift_bench._version import __version__
 from msshift_bench.cli import analysis, begin, board, building, datasets, leakage, scoring, systems
 from msshift_bench.cli.command import Command, CommandGroup, FlattenedCommand, text_and_examples
-from msshift_bench.cli.failures import ready_streams, tell
+from msshift_bench.cli.failures import ready_streams, report_error
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
 
@@ -160,4 +160,4 @@ def main() -> None:
         note(_RESUME_HINT)
         sys.exit(_INTERRUPTED)
     except Exception as error:
-        sys.exit(tell(error))
+        sys.exit(report_error(error))

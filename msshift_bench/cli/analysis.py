@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from msshift_bench.annotation import Annotations
     from msshift_bench.evaluation import Result
 
-_ALWAYS = ("runs", "published", "format", "output")
+_ALWAYS = ("runs", "published", "format", "output", "verbose")
 _CHOICES = ("shift", "train", "test", "extrapolate")
 """More options for published losses, in addition to `_ALWAYS`."""
 
@@ -528,7 +528,7 @@ def agree(
 
         result = review_leakage(annotations, subsets=subsets, precision=precision)
     else:
-        allowed = ("sheets", "disputed", "format", "output")
+        allowed = ("sheets", "disputed", "format", "output", "verbose")
         allow_only(context, allowed, "sheets of entity and intent")
         result = similarity_labels(annotations)
     if disputed is not None:

@@ -125,7 +125,7 @@ def ready_streams() -> None:
         raise MissingError("stdout is closed, and results go there; add >/dev/null to drop them")
 
 
-def tell(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Print an error on stderr, with its traceback if `DEBUG` is set; return the exit code.
 
     Raises:

@@ -127,7 +127,7 @@ def find(
     with_settings = options.with_settings(encoder, encoder_set, pooling)
     search: dict[str, Any] = {"encoder": with_settings, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
-        allowed = (*search, "encoder_set", "data", "format", "output")
+        allowed = (*search, "encoder_set", "data", "format", "output", "verbose")
         allow_only(context, allowed, "the splits of a data set")
         check_outputs(printing.output, data=data)
         _find_in_splits(data, printing, search)

@@ -20,11 +20,11 @@ from msshift_bench.evaluation.evaluating import (
 from msshift_bench.evaluation.extra_tests import evaluate_extra_tests
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import (
+    data_caveats,
     data_notes,
     interval_sources,
     policy_notes,
     seen_notes,
-    size_notes,
     tie_notes,
 )
 from msshift_bench.evaluation.opening import (
@@ -130,7 +130,7 @@ __all__ = [
     "system_claims",
     "score_runs",
     "seen_notes",
-    "size_notes",
+    "data_caveats",
     "scores_table",
     "show_delta",
     "tabulated",

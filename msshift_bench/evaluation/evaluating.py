@@ -27,13 +27,13 @@ from msshift_bench.evaluation.claims import (
 from msshift_bench.evaluation.notes import (
     answered,
     comparison_notes,
+    data_caveats,
     data_notes,
     delta_notes,
     left_out_notes,
     loss_notes,
     policy_notes,
     seen_notes,
-    size_notes,
     tie_notes,
     weak_notes,
 )
@@ -432,7 +432,7 @@ def differences_of(
         )
     figures = Figures(rows)
     lines = comparison_notes(settings, figures, averages.values())
-    caveats = [*size_notes(data, figures.names("shift")), *seen_notes(scores)]
+    caveats = [*data_caveats(data, figures.names("shift")), *seen_notes(scores)]
     caveats += dict.fromkeys(f"{part.system}: {part.source}" for part in scores if part.source)
     if starts:
         pairs = sorted({" and ".join(sorted(pair)) for pair in starts})

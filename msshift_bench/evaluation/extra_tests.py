@@ -26,6 +26,7 @@ from msshift_bench.evaluation.claims import (
 )
 from msshift_bench.evaluation.notes import (
     change_notes,
+    data_caveats,
     data_notes,
     extra_notes,
     policy_notes,
@@ -115,15 +116,17 @@ def evaluate_extra_tests(
             claims += _extra_claims(changed, reference, settings)
     figures = infer(claims, settings)
     lines, facts = extra_notes(settings, figures), policy_notes(settings)
+    caveats = trained_notes(opened.trained)
     if varied:
         lines = change_notes(settings, figures, list(dict.fromkeys(contents)))
         facts = [*data_notes(opened.data), *facts]
+        caveats = [*data_caveats(opened.data), *caveats]
     return Result(
         "variants" if varied else "extra tests",
         figures,
         settings.to_json(),
         opened.data,
-        notes_of(lines, warnings, data=facts, caveats=trained_notes(opened.trained)),
+        notes_of(lines, warnings, data=facts, caveats=caveats),
         partial(change_tables if varied else extra_tables, settings=settings),
         scores,
         {"trained_on": [part._asdict() for _, part in opened.trained.values() if part is not None]},

@@ -87,19 +87,19 @@ def data_notes(data: DataInfo) -> Iterator[str]:
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
             f"content {data.content_digest[:12]}{words}"
         )
+
+
+def data_caveats(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
+    """Yield notes on excluded passages, and on each of `shifts` with unequal training sets."""
     if data.exclude:
         yield f"excluded when the data set was built: {data.exclude}"
-
-
-def size_notes(data: DataInfo, shifts: Container[str]) -> list[str]:
-    """Return a note for each of the shifts with training sets of unequal size."""
-    return [
+    yield from (
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
         + ", ".join(f"{group} {count:,}" for group, count in training["queries"].items())
         + "), so that a loss also depends on training size"
         for shift, training in data.training.items()
         if shift in shifts and not training["balanced"]
-    ]
+    )
 
 
 def policy_notes(settings: Settings) -> list[str]:
@@ -237,7 +237,7 @@ def loss_notes(
         *policy_notes(settings),
         *(f"{part.system}: {_system_counts(part)}" for part in scores),
     ]
-    caveats = [*size_notes(data, [shift.name]), *seen_notes(scores)]
+    caveats = [*data_caveats(data, [shift.name]), *seen_notes(scores)]
     return notes_of(lines, about={"shift": shift.name}, data=facts, caveats=caveats)
 
 

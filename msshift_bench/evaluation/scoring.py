@@ -20,6 +20,7 @@ from msshift_bench.evaluation.claims import left_out_claims, run_claims, slice_c
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import (
     answered,
+    data_caveats,
     data_notes,
     left_out_notes,
     policy_notes,
@@ -260,7 +261,11 @@ def score_runs(
             *policy_notes(settings),
             *(f"{part.system}: {run_counts(list(part.runs.values()))}" for part in scores),
         ],
-        caveats=[*trained_notes(opened.trained), *value_notes(settings, scores, figures)],
+        caveats=[
+            *data_caveats(judged.data),
+            *trained_notes(opened.trained),
+            *value_notes(settings, scores, figures),
+        ],
     )
     if slices:
         notes += notes_of(

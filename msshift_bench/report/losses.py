@@ -20,10 +20,10 @@ from msshift_bench.evaluation import (
     WITH_ENDS,
     Measure,
     Result,
+    data_caveats,
     data_notes,
     parse_measure,
     scale_of,
-    size_notes,
 )
 from msshift_bench.output import (
     INK,
@@ -387,4 +387,4 @@ def _notes(result: Result) -> Iterator[str]:
             "shot. Darker: further below the group's Avg In."
         )
     shifts = result.figures.names("shift")
-    yield "; ".join([*data_notes(result.data), *size_notes(result.data, shifts)])
+    yield "; ".join([*data_notes(result.data), *data_caveats(result.data, shifts)])

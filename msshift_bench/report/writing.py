@@ -17,13 +17,13 @@ from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
     Settings,
     SettingsSource,
+    data_caveats,
     data_notes,
     lead_table,
     loss_table,
     open_run_sets,
     policy_notes,
     seen_notes,
-    size_notes,
     tie_notes,
 )
 from msshift_bench.output import (
@@ -284,7 +284,7 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
     """Return what a report rests on: title -> text."""
     settings, data = inputs.settings, inputs.result.data
     package, *notes = data_notes(data)
-    notes += size_notes(data, inputs.result.figures.names("shift"))
+    notes += data_caveats(data, inputs.result.figures.names("shift"))
     means = inputs.result.figures.where(slice="").each("shift")
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     seen = "\n".join(seen_notes(inputs.result.scores))

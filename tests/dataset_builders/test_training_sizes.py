@@ -19,7 +19,7 @@ from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Settings, losses_of, size_notes
+from msshift_bench.evaluation import Settings, data_caveats, losses_of
 from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command, WriteFolder
@@ -139,10 +139,10 @@ def test_what_is_unbalanced_is_said(request: pytest.FixtureRequest, balanced: bo
     assert info.training["length"] == {"balanced": balanced, "queries": queries}
     content = losses_of([], info, Settings()).to_json()
     assert content["data"]["training"]["length"] == {"balanced": balanced, "queries": queries}
-    notes = size_notes(info, ["length"])
+    notes = list(data_caveats(info, ["length"]))
     assert len(notes) == (0 if balanced else 1)
     assert all(f"long {queries['long']:,}" in note for note in notes)
-    assert not size_notes(info, [])
+    assert not list(data_caveats(info))
 
 
 @pytest.mark.parametrize(
