@@ -1,11 +1,11 @@
 """Annotation: people judge pairs of a test query and a training query.
 
-They are asked how alike the two are (`SIMILARITY`), or whether one leaks the other (`LEAKAGE`).
-`similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
-writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
-as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
-`errors`, `evaluation`, `output`, `plumbing`, `records`, `sampling`, `search`, `shifts`,
-`similarity` and `stats`.
+Annotators judge how similar the two queries are (`SIMILARITY`), or whether the training query leaks
+the test query (`LEAKAGE`). `similar_pairs` recalls candidates for `SIMILARITY`; `leakage` finds
+candidates for `LEAKAGE`. `write_sheet` writes a sheet to fill in. `read_annotations` reads filled
+sheets, checks them against each other, and returns `Annotations`. `similarity_labels` counts the
+labels of `SIMILARITY`. The room may use `data`, `encoders`, `errors`, `evaluation`, `output`,
+`plumbing`, `records`, `sampling`, `search`, `shifts`, `similarity` and `stats`.
 """
 
 from msshift_bench.annotation.labels import (

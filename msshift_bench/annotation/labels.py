@@ -1,9 +1,9 @@
-"""What people are asked of two queries, and what their answers say together.
+"""The questions that annotators answer about two queries, and the labels and agreement that follow.
 
-Sources: how alike two queries are, and which label counts, Zhan et al., Evaluating Interpolation
-and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 3.2 and Tables 1 and
-2; whether one leaks the other, Fröbe et al., How Train-Test Leakage Affects Zero-Shot Retrieval
-(SPIRE 2022), section 3, which takes the types of Jansen, Booth and Spink (JASIST 2009).
+Sources: `SIMILARITY` and its median label, Zhan et al., Evaluating Interpolation and Extrapolation
+Performance of Neural Retrieval Models (CIKM 2022), section 3.2 and Tables 1 and 2; `LEAKAGE`,
+Fröbe et al., How Train-Test Leakage Affects Zero-Shot Retrieval (SPIRE 2022), section 3, which
+uses the types of Jansen, Booth and Spink (JASIST 2009).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from msshift_bench.plumbing import values_by_key
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 AGREED = "agreed"
-"""The annotator of verdicts that annotators reached together: they settle their pairs."""
+"""The annotator name of joint verdicts, which replace the single annotators' verdicts on a pair."""
 
 DIFFERENT = "different"
 """The label of a pair that does not leak."""
 
 UNTYPED = "untyped"
-"""The label of a pair that leaks, by an annotator who gave it no type, or several."""
+"""The label of a pair that leaks without one type: an annotator chose no type, or several."""
 
 REFORMULATIONS: Mapping[str, str] = MappingProxyType(
     {
         "identical": "the same words, but for inflection or order",
         "generalization": "some of the test query's words, so that it asks for more",
         "specialization": "the test query's words and others, so that it asks for less",
-        "reformulation": "other words for the same, such as synonyms",
-        DIFFERENT: "it asks for something else",
+        "reformulation": "other words for the same need, such as synonyms",
+        DIFFERENT: "another need",
     }
 )
-"""What the training query is to the test query -> when to say so; the last does not leak."""
+"""Label of a training query relative to the test query -> its meaning. Only `DIFFERENT` is no leak."""
 
 
 CONTEXT_RULE = " | "
-"""What separates the parts of a pair's context."""
+"""The separator of the parts of a pair's context."""
 
 
 class Pair(NamedTuple):
@@ -55,9 +55,9 @@ class Pair(NamedTuple):
         test_text: its text.
         train_id: the training query's id.
         train_text: its text.
-        found_by: what found the pair, such as a tier of leakage; "" where that is not known.
-        cosine: of their embeddings, -1 to 1; `None` where none was needed.
-        context: what else annotators are told of the test query, such as a topic's description.
+        found_by: the method or tier that found the pair, e.g. ``near-duplicate``; "" if unknown.
+        cosine: the cosine of their embeddings, -1 to 1; `None` if none was computed.
+        context: further text for annotators, such as the topic's description; "" for none.
     """
 
     test_id: str
@@ -69,8 +69,11 @@ class Pair(NamedTuple):
     context: str = ""
 
 
-def _most_say(labels: Sequence[str]) -> str | None:
-    """Return what most say of a pair; `None` if as many say that it leaks as that it does not."""
+def _majority_label(labels: Sequence[str]) -> str | None:
+    """Return the majority's label; `None` if equally many labels leak and do not leak.
+
+    If several leaking types are equally frequent, it is `UNTYPED`.
+    """
     types = Counter(label for label in labels if label != DIFFERENT)
     leaking, different = types.total(), len(labels) - types.total()
     if leaking == different:
@@ -83,13 +86,13 @@ def _most_say(labels: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What annotators are asked of a pair.
+    """A question about a pair of queries.
 
     Attributes:
         name: the column of a sheet that holds the answers.
-        answers: label -> what it means.
-        merge: from annotators' labels of a pair to the one that counts; `None` if none does.
-        optional: whether an annotator may leave pairs out.
+        answers: label -> its meaning.
+        merge: a function from all labels of a pair to its final label; `None` for a tied vote.
+        optional: whether an annotator may leave pairs without an answer.
     """
 
     name: str
@@ -98,7 +101,7 @@ class Question:
     optional: bool = False
 
     def label_of(self, verdict: Verdict) -> str:
-        """Return what an annotator says."""
+        """Return a verdict's label for this question."""
         return verdict.labels[self.name]
 
 
@@ -110,25 +113,25 @@ SIMILARITY: tuple[Question, ...] = (
     _scale("entity", "zero overlap", "partial overlap", "full overlap"),
     _scale("intent", "dissimilar", "similar", "duplicate"),
 )
-"""How alike two queries are. The median counts, of an even number of points the lower of two."""
+"""How similar two queries are, in points from 0 to 2. A pair's label is the (lower) median."""
 
 LEAKS = Question(
-    "label", {**REFORMULATIONS, UNTYPED: "no type, or several"}, _most_say, optional=True
+    "label", {**REFORMULATIONS, UNTYPED: "no type, or several"}, _majority_label, optional=True
 )
 
 LEAKAGE: tuple[Question, ...] = (LEAKS,)
-"""Whether a training query leaks a test query. Most annotators say whether, and most of those who
-say that it does, of which type; it is `UNTYPED` if they name several types equally often."""
+"""Whether a training query leaks a test query, and by which type of reformulation. The majority
+decides on leakage, and among the leaking labels on the type: `UNTYPED` for a tie of types."""
 
 
 class Verdict(NamedTuple):
-    """What one annotator says of a pair.
+    """One annotator's labels of a pair.
 
     Attributes:
         pair: the pair.
-        annotator: who says so.
-        labels: the name of a question -> the label.
-        chosen: every label that was chosen, as ``a+b``, in files that may hold several.
+        annotator: the annotator's name.
+        labels: question name -> label.
+        chosen: all labels chosen for the first question, joined as ``a+b``.
     """
 
     pair: Pair
@@ -139,11 +142,11 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What annotators say of pairs of queries.
+    """Annotators' verdicts on pairs of queries.
 
     Attributes:
-        questions: what they were asked: `SIMILARITY` or `LEAKAGE`.
-        verdicts: what they say, in the order of the sheets.
+        questions: `SIMILARITY` or `LEAKAGE`.
+        verdicts: the verdicts, in the order of the sheets.
         unjudged: the pairs of the sheets that nobody judged.
 
     Examples:
@@ -159,18 +162,18 @@ class Annotations:
 
     @property
     def annotators(self) -> tuple[str, ...]:
-        """Who judged alone, in the order of the sheets."""
+        """The names of annotators, without `AGREED`, in the order of the sheets."""
         names = dict.fromkeys(verdict.annotator for verdict in self.verdicts)
         return tuple(name for name in names if name != AGREED)
 
     def by_pair(self) -> dict[Pair, list[Verdict]]:
-        """Return the verdicts on every pair that was judged."""
+        """Return judged pair -> its verdicts."""
         return values_by_key((verdict.pair, verdict) for verdict in self.verdicts)
 
     def labels(self, question: Question) -> dict[Pair, str | None]:
-        """Return the label of every judged pair; `None` where none counts.
+        """Return judged pair -> its final label; `None` for a tied vote.
 
-        It is the one that annotators agreed on, where they did, else what they say together.
+        Verdicts by `AGREED` decide alone; without them, `Question.merge` combines all verdicts.
 
         Args:
             question: one of `questions`.
@@ -182,7 +185,7 @@ class Annotations:
         return labels
 
     def disputed(self) -> list[list[Verdict]]:
-        """Return the verdicts on pairs whose annotators differ, and agreed on no label."""
+        """Return the verdicts of each pair with different labels and no verdict by `AGREED`."""
         return [
             verdicts
             for verdicts in self.by_pair().values()
@@ -191,11 +194,11 @@ class Annotations:
         ]
 
     def pairs_to_settle(self) -> list[Pair]:
-        """Return the disputed pairs, with what each annotator says in the context."""
+        """Return the disputed pairs. Their contexts begin with each annotator's labels."""
         pairs = []
         for verdicts in self.disputed():
             answers = [
-                f"{verdict.annotator} says {' and '.join(verdict.labels.values())}"
+                f"{verdict.annotator}: {' and '.join(verdict.labels.values())}"
                 for verdict in verdicts
             ]
             parts = filter(None, (", ".join(answers), verdicts[0].pair.context))
@@ -205,15 +208,15 @@ class Annotations:
     def agreement(
         self, annotators: Sequence[str], label_of: Callable[[Verdict], Hashable]
     ) -> Agreement | None:
-        """Return how far annotators agree on the pairs that all of them judged.
+        """Return Cohen's kappa of annotators on the pairs that all of them judged.
 
         Args:
             annotators: their names.
-            label_of: what of a verdict is compared.
+            label_of: a function from a verdict to the label to compare.
 
         Returns:
-            The agreement, which counts other test queries; `None` of a single annotator, or if
-            there is no such pair.
+            The kappa, with an interval over test queries; `None` for a single annotator, or if no
+            pair was judged by all.
         """
         columns = [
             {
@@ -232,15 +235,15 @@ class Annotations:
 
 
 def similarity_labels(annotations: Annotations) -> Result:
-    """Return how like a training query every test query is, and how far annotators agree.
+    """Count test queries by their similarity to training queries, and measure the agreement.
 
     Args:
-        annotations: of sheets that ask for `SIMILARITY`.
+        annotations: verdicts from sheets with the questions `SIMILARITY`.
 
     Returns:
-        For each question (column `group`) and answer (`slice`), how many ``test_queries`` have it,
-        and their ``share``: of a test query, the highest point of its candidates counts; and the
-        `agreements` on entity and intent. The facts are the points of every test query.
+        For each question (column `group`) and answer (`slice`), the number of ``test_queries`` with
+        it and their ``share`` (0 to 1). A test query has the highest point of its candidates. Then
+        the `agreements` on entity and intent. The facts hold the points of every test query.
     """
     rows: list[Figure] = []
     points: dict[str, dict[str, int]] = {}
@@ -269,7 +272,7 @@ def similarity_labels(annotations: Annotations) -> Result:
 
 
 def _layout(figures: Figures) -> list[Section]:
-    """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
+    """Return the counts of test queries per point, like Tables 1 and 2, and the agreement."""
     columns = {"test_queries": ("queries", COUNT), "share": ("share", REL_LOSS)}
     tables = [
         tabulate(
@@ -285,15 +288,16 @@ def _layout(figures: Figures) -> list[Section]:
 def agreements(
     annotations: Annotations, kappas: Mapping[str, Callable[[Verdict], Hashable]]
 ) -> Iterator[Figure]:
-    """Yield how far annotators agree: every two of them, and all of several on average.
+    """Yield the kappas of every two annotators, and the mean over all of three or more.
 
     Args:
-        annotations: what they say.
-        kappas: the name of a kappa -> what of a verdict it compares.
+        annotations: the verdicts.
+        kappas: kappa name -> a function from a verdict to the label to compare.
 
     Yields:
-        How many pairs were ``judged_by_all`` of these annotators, if any, and each kappa, with an
-        interval over other test queries; two are `system` and `against`, more are "all".
+        The number of pairs ``judged_by_all`` of the annotators, then each kappa, with an interval
+        over test queries. Two annotators are in `system` and `against`; `system` is "all" for more.
+        Annotators without a common pair have no figures.
     """
     names = sorted(annotations.annotators)
     for some in [*combinations(names, 2), *([tuple(names)] if len(names) > 2 else [])]:
@@ -309,10 +313,10 @@ def agreements(
 
 
 def agreement_table(titles: Mapping[str, str]) -> TableSpec:
-    """Return what the table of `agreements` is made of.
+    """Return the title, row names and columns of the table of `agreements`.
 
     Args:
-        titles: the name of a kappa -> the title of its column.
+        titles: kappa name -> the title of its column.
     """
     columns = {name: (title, number(3, 2)) for name, title in titles.items()}
     columns = {"judged_by_all": ("pairs", COUNT), **columns}

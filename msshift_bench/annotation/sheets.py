@@ -1,17 +1,17 @@
 """Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
 
-A table has the columns of a `Pair` that some pair fills, ``annotator`` and one per question. A task
-holds all of a pair in its ``data``, and what annotators chose in its ``annotations``; the
-``from_name`` of a choice is the question. In the export JSON-MIN, an object is one annotation, and
-has the pair's fields, the questions and ``annotator`` side by side.
+A table has the columns of `Pair` (without empty optional ones), ``annotator`` and one column per
+question. A task holds the pair in its ``data`` and the annotators' choices in its ``annotations``;
+the ``from_name`` of a choice is the question. In the export JSON-MIN, an object is one annotation:
+the pair's fields, the questions and ``annotator`` are keys of the same object.
 
-The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
-a line (``.jsonl``), whose ``label`` is a list of ``Title-<type>``, ``Variant-<type>`` and
-``Different Topic``; the name of a file ends on its annotators. What the query is to the topic's
-title counts, as in the paper.
+The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read in their published form: one JSON
+object per line (``.jsonl``), whose ``label`` is a list of ``Title-<type>``, ``Variant-<type>`` and
+``Different Topic``. The file name ends in the annotators' names. As in the paper, only the types
+relative to the topic's title count.
 
-What people may compare with test queries is recalled as by Zhan et al. (CIKM 2022), section 3.2:
-BM25 and an embedding model each recall ten training queries per test query.
+Candidates for `SIMILARITY` are recalled as by Zhan et al. (CIKM 2022), section 3.2: BM25 and an
+embedding model each recall ten training queries per test query.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from msshift_bench.similarity import NearestQueries, QuerySource, check_same_tex
 
 _ENDINGS = (".csv", ".json")
 _NEEDED, _OPTIONAL = Pair._fields[:4], Pair._fields[4:]
-"""The columns that a table must have, and the columns that it has if a pair fills them."""
+"""The required columns of a table, and its optional ones."""
 
 _MOST_COSINE = 1 + 1e-4
-"""Cosines of 32-bit vectors go beyond 1 by some rounding."""
+"""The highest valid cosine: rounding of 32-bit vectors can exceed 1."""
 _SPIRE_COLUMNS = {
     "test_id": "topic",
     "test_text": "title",
@@ -83,8 +83,8 @@ _SPIRE_ANNOTATOR = re.compile(r"-\d+-(.+)")
 
 
 _Row: TypeAlias = tuple[str, int, Mapping[str, str]]
-"""Where a row stands, its line (0 in a file without lines), and column -> cell. Labels that were
-chosen for a question stand in one cell, as ``a+b``."""
+"""A row's source, its line (0 in a file without lines), and column -> cell. Several labels for one
+question are joined in one cell, as ``a+b``."""
 
 
 def write_sheet(
@@ -92,26 +92,26 @@ def write_sheet(
 ) -> None:
     """Write a sheet to fill in.
 
-    The candidates of a test query stand in an order that tells nothing of what found them.
+    The candidates of a test query are in random order, so that it does not reveal their source.
 
     Args:
         pairs: the pairs; test queries keep their order.
         questions: `SIMILARITY` or `LEAKAGE`.
         out: the file to write: ``.csv``, a table, or ``.json``, tasks to import into Label Studio.
-        annotator: whose verdicts these will be, if that is known.
+        annotator: the name of the annotator who will fill the sheet in; "" if unknown.
 
     Raises:
-        UnknownNameError: if its name has no such ending.
-        UsageError: if there is no pair, or the file exists and is no sheet without a verdict.
+        UnknownNameError: if the file name ends in neither ``.csv`` nor ``.json``.
+        UsageError: if there is no pair, or the file exists and is not an unfilled sheet.
     """
     path = Path(out)
     check_sheet(path)
     if not pairs:
-        raise UsageError("there is no pair to judge")
+        raise UsageError("there is no pair to judge; give at least one pair of queries")
     places = {test_id: n for n, test_id in enumerate(dict.fromkeys(pair.test_id for pair in pairs))}
     rows = sorted(pairs, key=lambda pair: (places[pair.test_id], _hash(pair)))
     if path.suffix.lower() == ".json":
-        # Label Studio refuses tasks without a field that the labeling interface names.
+        # Label Studio rejects tasks that lack a field of the labeling interface.
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
@@ -124,11 +124,11 @@ def write_sheet(
 
 
 def check_sheet(path: Path) -> None:
-    """Check that a sheet may be written here: what annotators filled in is never replaced.
+    """Check that writing a sheet to `path` would not replace verdicts or another file.
 
     Raises:
-        UnknownNameError: if its name has no ending of ``.csv`` and ``.json``.
-        UsageError: if the file exists and is no sheet, or one that holds verdicts or notes.
+        UnknownNameError: if the file name ends in neither ``.csv`` nor ``.json``.
+        UsageError: if the file exists and is not a sheet, or holds verdicts or notes.
     """
     if path.suffix.lower() not in _ENDINGS:
         raise UnknownNameError("ending of a sheet", path.suffix, _ENDINGS)
@@ -136,14 +136,14 @@ def check_sheet(path: Path) -> None:
 
 
 def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
-    """Check that a file that is to be replaced is no sheet that annotators filled in.
+    """Check that replacing a file would not lose annotators' verdicts.
 
     Args:
         path: the file, which need not exist.
-        must_be_sheet: whether it must be a sheet, if it exists.
+        must_be_sheet: whether an existing file must be a sheet.
 
     Raises:
-        UsageError: if it holds verdicts or notes, or is no sheet though it must be.
+        UsageError: if the file holds verdicts or notes, or is not a sheet but must be.
     """
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return
@@ -153,9 +153,9 @@ def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
     filled = sum(any(row[name] for name in row.keys() - ours) for _, _, row in rows)
     is_other = bool(len(findings)) and must_be_sheet
     if filled or is_other:
-        holds = f"holds verdicts or notes on {filled:,} pairs"
-        holds = "is no sheet to fill in" if is_other else holds
-        raise UsageError(f"{path} {holds}, and would be lost; give another name, or move it away")
+        problem = f"holds verdicts or notes on {filled:,} pairs"
+        problem = "is not a sheet to fill in" if is_other else problem
+        raise UsageError(f"{path} {problem} and would be replaced; give another name, or move it")
 
 
 def _hash(pair: Pair) -> bytes:
@@ -165,25 +165,25 @@ def _hash(pair: Pair) -> bytes:
 def read_annotations(
     sheets: str | Path | Iterable[str | Path], *, both: str = DIFFERENT
 ) -> Annotations:
-    """Read sheets that annotators filled in, and check them against each other.
+    """Read filled sheets, and check them against each other.
 
     Args:
-        sheets: the files: CSV, Label Studio's export ``.json``, or ``.jsonl`` as Fröbe et al.
-            published them. Sheets for `SIMILARITY` hold a label in every row; rows may stand in any
-            order, and an annotator's may stand in several files.
-        both: of a pair that is said to be both `DIFFERENT` and of a type, `DIFFERENT` counts, or
-            ``"type"``.
+        sheets: the files: CSV, Label Studio's export ``.json``, or ``.jsonl`` in the form that
+            Fröbe et al. published. Sheets for `SIMILARITY` need a label in every row. Rows may be
+            in any order, and one annotator's rows in several files.
+        both: the label of a pair that an annotator labelled both `DIFFERENT` and with a type:
+            `DIFFERENT`, or ``"type"`` for the type.
 
     Returns:
-        What the annotators say, in the order of the sheets.
+        The verdicts, in the order of the sheets.
 
     Raises:
-        UsageError: if there is no sheet, one is given twice, they ask different questions, or
-            `both` is neither.
+        UsageError: if there is no sheet or no pair, a sheet is given twice, the sheets have
+            different questions, or `both` has another value.
         NotFoundError: if a file does not exist.
-        CollectionError: if a file is malformed or holds an unknown label, an annotator judges a
-            pair twice or lacks pairs that all must judge, or two files have other texts or cosines
-            for a pair; with every such line.
+        CollectionError: if a file is malformed or holds an unknown label; an annotator judges a
+            pair twice, or not all pairs of `SIMILARITY`; or a pair has different texts or cosines
+            in two rows. The error lists every such line.
 
     Examples:
         >>> annotations = read_annotations(["ada.csv", "ben.csv"])
@@ -191,7 +191,7 @@ def read_annotations(
         (('Ada', 'Ben'), 6)
     """
     if both not in (DIFFERENT, "type"):
-        raise UsageError(f"both is {both!r}; {DIFFERENT!r} or 'type' counts")
+        raise UsageError(f"`both` must be {DIFFERENT!r} or 'type', got {both!r}")
     paths = [Path(sheet) for sheet in several(sheets)]
     _check_files(paths)
     findings = FindingLog()
@@ -199,32 +199,32 @@ def read_annotations(
     questions = files[0][0]
     if any(kind != questions for kind, _ in files):
         raise UsageError(
-            "some of these sheets ask for entity and intent, and some for label; give sheets of "
-            "one kind"
+            "some sheets have the columns entity and intent, others the column label; give sheets "
+            "of one kind"
         )
     annotations = _collect((row for _, rows in files for row in rows), questions, both, findings)
     if not (annotations.verdicts or annotations.unjudged or len(findings)):
-        raise UsageError("these sheets hold no pair")
+        raise UsageError("the sheets hold no pair; give sheets with at least one row")
     if not questions[0].optional and not len(findings):
         _check_complete(annotations, findings)
-    findings.stop_if_any(CollectionError, "these sheets cannot be used:")
+    findings.stop_if_any(CollectionError, "the sheets cannot be used:")
     return annotations
 
 
 def _check_files(paths: Sequence[Path]) -> None:
     if not paths:
-        raise UsageError("give the sheets that were filled in, one per annotator")
+        raise UsageError("no sheet was given; give the filled sheets, one per annotator")
     for number, path in enumerate(paths):
         if not path.is_file():
-            raise NotFoundError(f"no file {path}; give a sheet that was filled in")
+            raise NotFoundError(f"no file {path}; give a filled sheet")
         if path.resolve() in [earlier.resolve() for earlier in paths[:number]]:
-            raise UsageError(f"{path} is given twice, and would agree with itself")
+            raise UsageError(f"{path} is given twice; give each sheet once")
 
 
 def _collect(
     rows: Iterable[_Row], questions: tuple[Question, ...], both: str, findings: FindingLog
 ) -> Annotations:
-    """Return what rows say, and record what is wrong with them."""
+    """Return the verdicts of rows; add wrong rows to `findings`."""
     pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
     verdicts: dict[tuple[str, str, str], tuple[Verdict, str]] = {}
     names = _names(questions)
@@ -245,7 +245,7 @@ def _collect(
         is_same = math.isclose(first.cosine or 0, pair.cosine or 0, abs_tol=1e-6)
         if not is_same or (first.test_text, first.train_text) != (pair.test_text, pair.train_text):
             message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
-            add("other-texts", message, fix="give sheets of one search for candidates")
+            add("other-texts", message, fix="give sheets that were made from the same candidates")
         if not chosen:
             continue
         labels = {name: _label(several, both) for name, several in chosen.items()}
@@ -253,10 +253,10 @@ def _collect(
         verdict = Verdict(first, cells["annotator"], labels, every)
         earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
-            fix = "keep one verdict, or name who gave each in the column annotator"
+            fix = "keep one verdict, or name each annotator in the column annotator"
             add(
                 "two-verdicts",
-                f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}",
+                f"{verdict.annotator} judges the pair {ids_shown} twice, first in {earlier_place}",
                 fix=fix,
             )
     judged = {ids[:2] for ids in verdicts}
@@ -270,9 +270,9 @@ def _check_cells(
     questions: Iterable[Question],
     add: Callable[..., None],
 ) -> None:
-    """Add findings on a row: its cells, and the labels that were chosen for a question."""
+    """Add findings on a row: an empty id, a wrong cosine, an unknown label."""
     if not cells["test_id"] or not cells["train_id"]:
-        add("empty-id", "test_id or train_id is empty", fix="give each query its id")
+        add("empty-id", "test_id or train_id is empty", fix="write the query's id")
     if cells["cosine"] and _number(cells["cosine"]) is None:
         fix = "write a number from -1 to 1"
         add("not-a-number", f"cosine is {quoted(cells['cosine'])}", fix=fix)
@@ -286,7 +286,7 @@ def _check_cells(
 
 
 def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
-    """Check that annotators, where each must judge all pairs, judged the same ones."""
+    """Check that all annotators judged the same pairs."""
     pairs = {
         name: {verdict.pair for verdict in annotations.verdicts if verdict.annotator == name}
         for name in annotations.annotators
@@ -296,11 +296,11 @@ def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
         lacking, further = len(pairs[first] - judged), len(judged - pairs[first])
         if lacking or further:
             message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
-            findings.add("other-pairs", message, name, fix="give copies of one sheet")
+            findings.add("other-pairs", message, name, fix="give every annotator the same sheet")
 
 
 def _label(chosen: Sequence[str], both: str) -> str:
-    """Return the label that counts; `UNTYPED` if several do."""
+    """Return one label for an annotator's chosen labels; `UNTYPED` for several types."""
     types = [label for label in chosen if label != DIFFERENT]
     if len(types) < len(chosen) and (both == DIFFERENT or not types):
         return DIFFERENT
@@ -309,7 +309,7 @@ def _label(chosen: Sequence[str], both: str) -> str:
 
 def _fix(question: Question) -> str:
     if question.optional:
-        return f"write {', '.join(question.answers)}, or nothing where the pair is not judged"
+        return f"write {', '.join(question.answers)}, or nothing for a pair without a verdict"
     return f"write {', '.join(f'{label} ({title})' for label, title in question.answers.items())}"
 
 
@@ -323,21 +323,20 @@ def _names(questions: Iterable[Question]) -> list[str]:
 
 
 def _open(path: Path, findings: FindingLog) -> tuple[tuple[Question, ...], Iterable[_Row]]:
-    """Return what a sheet asks, and its rows."""
+    """Return a sheet's questions and rows."""
     if path.suffix.lower() == ".jsonl":
         return LEAKAGE, _spire_rows(path, findings)
     if path.suffix.lower() == ".json":
         rows = list(_task_rows(path, findings))
-        return _asked(name for _, _, cells in rows for name in cells), rows
+        return _questions_of(name for _, _, cells in rows for name in cells), rows
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = re.split("[,\t]", file.readline())
-    questions = _asked(name.strip('" \n') for name in header)
+    questions = _questions_of(name.strip('" \n') for name in header)
     return questions, _table_rows(path, questions, findings)
 
 
-def _asked(names: Iterable[str]) -> tuple[Question, ...]:
-    """Return the questions of a sheet with these columns."""
-    return SIMILARITY if set(names) & set(_names(SIMILARITY)) else LEAKAGE
+def _questions_of(columns: Iterable[str]) -> tuple[Question, ...]:
+    return SIMILARITY if set(columns) & set(_names(SIMILARITY)) else LEAKAGE
 
 
 def _table_rows(path: Path, questions: Sequence[Question], findings: FindingLog) -> Iterator[_Row]:
@@ -369,14 +368,14 @@ def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
                 annotator = data.get("annotator") or str(person)
                 yield f"{path}, task {number}", 0, data | chosen | {"annotator": annotator}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
-        message = f"not tasks of Label Studio: {type(error).__name__}: {error}"
+        message = f"the file holds no Label Studio tasks: {type(error).__name__}: {error}"
         findings.add("not-json", message, str(path), fix="export the project as JSON or JSON-MIN")
 
 
 def _minimal_cells(record: Mapping[str, Any]) -> dict[str, str]:
     """Return column -> cell of an object of JSON-MIN, which has no ``data``.
 
-    A single choice is a text there, several are ``{"choices": [...]}``.
+    A single choice is a string, several choices are ``{"choices": [...]}``.
     """
     return {
         name: "+".join(cell["choices"])
@@ -393,7 +392,7 @@ def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
         labels = record["label"] if isinstance(record["label"], list) else [record["label"]]
         titles = [_SPIRE_LABELS.get(name, str(name)) for name in map(str, labels)]
         types = [name for name in titles if name not in _SPIRE_VARIANTS]
-        # Whoever names a type of the variant alone says that the pair leaks, and no type of it.
+        # A type relative to the variant alone means a leak without a type relative to the title.
         untyped = [UNTYPED] if titles and not types else []
         context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
         cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()} | {
@@ -407,27 +406,27 @@ def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
 def similar_pairs(
     train: QuerySource, test: QuerySource, encoder: EncoderSpec, *, per_test: int = 10
 ) -> list[Pair]:
-    """Return every test query with its candidates.
+    """Return pairs of each test query and its candidates among the training queries.
 
-    These are the training queries that BM25 ranks first for it, and those whose embeddings have
-    the highest cosine. A training query of the same id as the test query is left out.
+    The candidates are the training queries that BM25 ranks first, and the training queries with the
+    highest cosine. A training query with the test query's id is no candidate.
 
     Args:
         train: the training queries.
         test: the test queries.
-        encoder: the encoder; its `words` divide texts into words for BM25, too.
-        per_test: how many candidates each of the two recalls for a test query.
+        encoder: the encoder; BM25 also uses its setting `words`.
+        per_test: how many candidates BM25 and the encoder each recall per test query.
 
     Raises:
         NotFoundError: if there is no such file or encoder.
         CollectionError: if a file is malformed.
-        DataError: if a query that is in both sets has two texts.
+        DataError: if a query in both sets has two texts.
     """
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
     warn_of_words(tested.texts, encoder.words)
     text_of = dict(zip(training.ids, training.texts, strict=True))
-    # One more than is wanted, as a test query may find itself.
+    # One more than `per_test`, as a test query may retrieve itself.
     depth = per_test + 1
     index = Bm25(
         map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth, words=encoder.words)

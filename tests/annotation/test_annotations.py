@@ -176,7 +176,7 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
         assert len(annotations.disputed()) == disputed
     assert annotations.annotators == ("one", "three")
     context = {pair.train_id: pair.context for pair in merged.pairs_to_settle()}[A[1]]
-    assert context == "one says identical, two says identical, three says reformulation"
+    assert context == "one: identical, two: identical, three: reformulation"
     assert merged.agreement(["one", "two"], LEAKS.label_of).items == 3
     assert merged.agreement(["one"], str) is None
 
@@ -294,7 +294,7 @@ def test_a_sheet_takes_the_place_of_an_empty_one_and_of_nothing_else(
     assert msshift(*command).returncode == 0
     assert msshift(*command).returncode == 0  # There was nothing to lose.
     sheet.write_text("[1]" if ending == ".json" else "a poem\n")
-    assert "is no sheet to fill in, and would be lost" in msshift(*command).stderr
+    assert "is not a sheet to fill in" in msshift(*command).stderr
 
 
 def test_what_annotate_refuses(tmp_path: Path, msshift: Command) -> None:
