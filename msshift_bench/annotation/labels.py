@@ -40,7 +40,7 @@ REFORMULATIONS: Mapping[str, str] = MappingProxyType(
         DIFFERENT: "another need",
     }
 )
-"""Label of a training query relative to the test query -> its meaning. Only `DIFFERENT` is no leak."""
+"""Label of a training query against the test query -> its meaning. Only `DIFFERENT` is no leak."""
 
 
 CONTEXT_RULE = " | "

@@ -1,9 +1,9 @@
-"""Leakage: training queries that are the test queries, or nearly, found, reviewed and taken out.
+"""Leakage: find, review and remove training queries that are equal or close to test queries.
 
-`find_leakage` finds them, tier by tier. `pairs_to_judge` says which of these people should judge,
-`review_leakage` counts what they say and chooses a threshold. `clean_training` writes a training
-set without them, `read_left_out` says which test queries leaked. `make_training_sets` makes
-training sets that leak on purpose, `leakage_experiment` says what models learnt from them.
+`find_leakage` finds candidate pairs, tier by tier. `pairs_to_judge` selects pairs for annotators;
+`review_leakage` counts their labels and evaluates thresholds. `clean_training` writes a training
+set without leaking queries; `read_left_out` returns the test queries that leaked.
+`make_training_sets` makes training sets with leakage; `leakage_experiment` measures its effect.
 The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`,
 `plumbing`, `records`, `runs`, `sampling`, `search`, `shifts`, `similarity` and `stats`.
 """

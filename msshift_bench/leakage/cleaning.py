@@ -1,4 +1,4 @@
-"""Take leaking queries out of a training set: queries, qrels and triples, with a manifest."""
+"""Remove leaking queries from a training set: its queries, qrels and triples."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _COLUMNS = {
     "other_lines": ("of other queries", COUNT),
     "kept_lines": ("kept", COUNT),
 }
-"""The figures of a file -> the columns of its table."""
+"""Figure of a file -> title and format of its column."""
 
 _TABLES: Sequence[TableSpec] = (
-    ("Training files without what leaks", {"slice": "file"}, _COLUMNS),
+    ("Training files without leaking queries", {"slice": "file"}, _COLUMNS),
     (
-        "Training queries that were left out, each at its strictest tier",
+        "Removed training queries, each at its strictest tier",
         {"slice": "tier"},
         {"left_out": ("training queries", COUNT)},
     ),
 )
 
 _Rows = Callable[[Path, FindingLog], Iterator[tuple[str, str]]]
-"""Reads a file: yields what names a line's query, its id or its text, and the line to write."""
+"""A reader of a file: yields the id or the text of a line's query, and the line to write."""
 
 
 def clean_training(
@@ -67,30 +67,29 @@ def clean_training(
     triples: str | Path | None = None,
     tier: str = NEAR_TIER,
 ) -> Result:
-    """Write a training set without the queries that leak, whole or not at all.
+    """Write a training set without the queries that leak. After an error, `out` is unchanged.
 
     Args:
-        found: the folder that `find_leakage` wrote, for these very training queries.
+        found: the folder that `FoundLeakage.write` wrote for the same file `train`.
         train: the training queries: a file of query_id, tab, text.
-        out: the folder to write: ``queries.tsv``, ``qrels.tsv``, ``triples.tsv``, the queries that
-            were left out (``removed.tsv``: train_id, tier) and ``manifest.json``.
+        out: the folder to write: ``queries.tsv``, ``qrels.tsv``, ``triples.tsv``, the removed
+            queries (``removed.tsv``: train_id, tier) and ``manifest.json``.
         qrels: the training judgements; written in TREC's four columns.
         triples: the training triples: three columns, of ids or of texts.
-        tier: queries leak that were found at this tier or a stricter one.
+        tier: the loosest tier to remove: queries found at it or at a stricter tier leak.
 
     Returns:
-        Of each file (column `slice`) its ``lines``, those of queries that leak (``leaking_lines``),
-        those of queries that are not among the training queries (``other_lines``), left out, too,
-        and those that were written (``kept_lines``); and the training queries that were
-        ``left_out``, each at its strictest tier (`slice`). Its facts are the digests of the files.
+        For each file (column `slice`), the numbers of its ``lines``, of removed lines
+        (``leaking_lines``: their query leaks; ``other_lines``: it is not in `train`), and of
+        written lines (``kept_lines``). Then, for each strictest tier (`slice`), the number of
+        training queries ``left_out``. The facts hold the digests of the files.
 
     Raises:
-        NotFoundError: if a file is not there, or `found` is no folder of `find_leakage`.
+        NotFoundError: if a file does not exist, or `found` holds no result of `find_leakage`.
         UnknownNameError: if there is no such tier.
-        UsageError: if `out` holds other files, or one that is read, or another process is writing
-            it.
-        CollectionError: if a file is malformed; with every such line.
-        DataError: if `found` was made for other training queries, or nothing would be left.
+        UsageError: if `out` holds other files or an input file, or another process is writing it.
+        CollectionError: if a file is malformed; it lists every such line.
+        DataError: if `found` was made for other training queries, or no line would be left.
 
     Examples:
         >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("found")
@@ -101,20 +100,20 @@ def clean_training(
         ['2', 'cheap', 'flights', 'to', 'rome']
     """
     out, train = Path(out), Path(train)
-    leaking, of_train = _read_found(Path(found), tier)
+    leaking, train_facts = _read_found(Path(found), tier)
     check_folder(out)
-    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
+    # Any training set may hold queries.tsv and qrels.tsv; only a cleaned one has these two files.
     for mark in (_REMOVED, _MANIFEST):
         check_contents(out, mark, _NAMES, "a cleaned training set")
     for source in (train, *(Path(path) for path in (qrels, triples) if path is not None)):
         if source.resolve().is_relative_to(out.resolve()):
-            raise UsageError(f"{source} is read, and would be overwritten; give another --out")
+            raise UsageError(f"{source} is in {out}, which is replaced; give another --out")
     if not train.is_file():
-        raise NotFoundError(f"there is no file {train}")
-    if not isinstance(of_train, Mapping) or of_train.get("sha256") != sha256_of(train):
+        raise NotFoundError(f"no file {train}; give the file of training queries")
+    if not isinstance(train_facts, Mapping) or train_facts.get("sha256") != sha256_of(train):
         raise DataError(
-            f"{found} was made for other training queries than {train}: 'msshift leakage find "
-            f"--train {train} --test TEST' finds which of these leak"
+            f"{found} was made for other training queries than {train}; run 'msshift leakage find "
+            f"--train {train} --test TEST' again"
         )
     with replace_folder(out) as new:
         texts: dict[str, str] = {}
@@ -133,12 +132,12 @@ def clean_training(
                 leaking_texts = {text for query_id, text in texts.items() if query_id in leaking}
                 leaks_and_known = leaking_texts, set(texts.values())
             copies.append(_copy(_triple_rows, Path(triples), new / "triples.tsv", *leaks_and_known))
-        lines = (f"{query_id}\t{its}\n" for query_id, its in leaking.items())
+        lines = (f"{query_id}\t{strictest}\n" for query_id, strictest in leaking.items())
         write_bytes(new / _REMOVED, "".join(lines).encode())
         removed = Counter(leaking.values())
         rows = [
             *(row for figures, _ in copies for row in figures),
-            *(Figure("left_out", slice=its, value=removed[its]) for its in tiers_up_to(tier)),
+            *(Figure("left_out", slice=t, value=removed[t]) for t in tiers_up_to(tier)),
         ]
         facts = {
             "found_sha256": sha256_of(Path(found) / FOUND_NAME),
@@ -151,12 +150,12 @@ def clean_training(
 
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
-    """Return the queries that leak, with their strictest tiers, and what is said of the source."""
+    """Return leaking train_id -> strictest tier, and the recorded name and digest of `train`."""
     tiers = tiers_up_to(tier)
     facts = read_found(folder)
     if not facts:
         raise NotFoundError(
-            f"{folder} holds no {FOUND_NAME} and {CANDIDATES_NAME}: give the folder that "
+            f"{folder} holds no {FOUND_NAME} and {CANDIDATES_NAME}; give the folder that "
             "'msshift leakage find --out' wrote"
         )
     strictest: dict[str, str] = {}
@@ -171,17 +170,17 @@ def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
 def _copy(
     rows: _Rows, source: Path, target: Path, leaking: Container[str], known: Container[str]
 ) -> tuple[list[Figure], dict[str, str]]:
-    """Copy the lines of queries that do not leak.
+    """Copy the lines of known queries that do not leak.
 
     Args:
-        rows: yields the lines of `source`, each after what names its query.
-        source: the file.
+        rows: the reader of `source`.
+        source: the file to read.
         target: the file to write.
-        leaking: what names the queries that leak.
-        known: what names the training queries.
+        leaking: the ids or texts of the queries that leak.
+        known: the ids or texts of all training queries.
 
     Returns:
-        How many lines there are of each kind, and the names and digests of both files.
+        The counts of lines, and the names and digests of both files.
     """
     findings, counts = FindingLog(), dict.fromkeys(_COLUMNS, 0)
     with write_atomically(target) as file:
@@ -197,10 +196,9 @@ def _copy(
     findings.stop_if_any(CollectionError, f"{source} cannot be cleaned:")
     if not counts["kept_lines"]:
         raise DataError(
-            f"nothing of {source} would be left: of {counts['lines']:,} lines, "
-            f"{counts['leaking_lines']:,} are of training queries that leak, and "
-            f"{counts['other_lines']:,} of queries that are not among the training "
-            "queries; give more training queries, or clean up to a stricter tier (--tier)"
+            f"no line of {source} would be left: of {counts['lines']:,} lines, "
+            f"{counts['leaking_lines']:,} have a leaking query and {counts['other_lines']:,} a "
+            "query that is not in --train; give more training queries, or a stricter --tier"
         )
     figures = [Figure(kind, slice=target.name, value=count) for kind, count in counts.items()]
     return figures, {
@@ -223,6 +221,6 @@ def _triple_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
 
 
 def _holds_ids(path: Path) -> bool:
-    """Say whether triples hold ids: then no field of the first has white space in it."""
+    """Return whether triples hold ids: the first row has no white space within a field."""
     first = next(tsv_rows(path, ("query", "positive", "negative"), FindingLog()), (0, []))
     return all(len(field.split()) == 1 for field in first[1])

@@ -1,13 +1,12 @@
-"""An experiment with leakage: its training sets, and what leakage does to effectiveness.
+"""The leakage experiment: its training sets, and the effect of leakage on effectiveness.
 
-Training sets come with and without leakage, of given sizes and the same number of leaked instances.
-An instance is a query with one passage; every query comes with a relevant one and one that is not,
-so that a set of 1,000 instances has 500 queries.
+Training sets are made with and without leakage, in given sizes. All sets with leakage have the same
+number of leaked instances. An instance is a query with one passage. Each query has two instances, a
+relevant passage and another: a set of 1,000 instances has 500 queries.
 
-Source: Fröbe et al. (SPIRE 2022), section 4, Tables 3 to 8 and Figure 2: the size of the training
-set is chosen on four folds of the topics for the fifth, for each kind of leakage and measure.
-Intervals and tests count other topics and other seeds; the paper's Student's t-tests stand beside
-them.
+Source: Fröbe et al. (SPIRE 2022), section 4, Tables 3 to 8 and Figure 2. For each kind of leakage
+and measure, the training size for one fold of topics is chosen on the other four folds. Intervals
+and tests cover topics and seeds; the paper's Student's t-tests are reported, too.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from msshift_bench.sampling import keyed_hash, keyed_number
 from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 
 KINDS_OF_LEAKAGE = ("none", "leaked", "test")
-"""No leakage; training queries that leak test topics; the test topics themselves."""
+"""The leaked training queries: none; queries that leak test topics; the test topics themselves."""
 
 NO_LEAKAGE = KINDS_OF_LEAKAGE[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInstance:
-    """A query with a relevant passage and one that is not: two instances.
+    """A query with a relevant passage and another passage: two training instances.
 
     Attributes:
-        query_id: of the query, or of the topic.
-        text: the query's text.
+        query_id: the id of the query or topic.
+        text: its text.
         relevant: the doc_id of the relevant passage.
-        other: the doc_id of the other.
-        topic: the test topic that leaks by it; "" for none.
-        planted: whether the query was made from the topic.
+        other: the doc_id of a passage that is not known to be relevant.
+        topic: the id of the test topic that it leaks; "" for none.
+        planted: whether the query was made from the topic's words.
     """
 
     query_id: str
@@ -66,35 +65,35 @@ def make_training_sets(
     topics: Sequence[TrainingInstance],
     seed: int = 0,
 ) -> Mapping[tuple[str, int], tuple[TrainingInstance, ...]]:
-    """Return (kind, size) -> a training set of size / 2 pairs.
+    """Return (kind of leakage, size) -> a training set of size / 2 pairs.
 
-    Both kinds of leakage have leaked / 2 pairs that leak, whatever the size; pairs that do not leak
-    fill them up. They are drawn by keyed hash, so that a smaller set is a part of a larger one.
+    Sets of both kinds with leakage have leaked / 2 leaking pairs at every size; pairs from `others`
+    fill the rest. Pairs are drawn by keyed hash, so that a larger set includes the smaller ones.
 
     Args:
         sizes: numbers of instances, even.
-        leaked: how many of them leak, even, and at most the least size.
+        leaked: the number of leaked instances, even and at most the smallest size.
         others: pairs that do not leak.
         leaking: pairs of training queries that leak.
-        topics: pairs of the test topics, each at most twice.
-        seed: of the draw.
+        topics: pairs of the test topics, at most two per topic.
+        seed: the seed of the draw.
 
     Raises:
-        UsageError: if a size is odd, or smaller than the leak.
-        DataError: if there are too few pairs of a kind.
+        UsageError: if a number is not even or below 2, or a size is below `leaked`.
+        DataError: if there are too few pairs.
     """
     for size in (leaked, *sizes):
         if size < 2 or size % 2:
             raise UsageError(
-                f"{size} instances are no pairs of a relevant passage and another; give an even "
-                "number of 2 or more"
+                f"a number of instances must be even and at least 2, got {size}: each query has a "
+                "relevant passage and another"
             )
         if size < leaked:
             raise UsageError(
-                f"a training set of {size} instances is smaller than the leak, {leaked}; give "
-                "larger --sizes, or a smaller --leaked"
+                f"a training set of {size} instances cannot hold {leaked} leaked instances; give "
+                "larger --sizes or a smaller --leaked"
             )
-    filling = _drawn(others, max(sizes) // 2, "training queries that leak nothing", seed)
+    filling = _drawn(others, max(sizes) // 2, "training queries that do not leak", seed)
     leaks = {
         "none": (),
         "leaked": _drawn(leaking, leaked // 2, "training queries that leak", seed),
@@ -108,9 +107,9 @@ def make_training_sets(
 
 
 def _drawn(
-    pairs: Iterable[TrainingInstance], count: int, what: str, seed: int
+    pairs: Iterable[TrainingInstance], count: int, kind: str, seed: int
 ) -> tuple[TrainingInstance, ...]:
-    """Return some pairs, the first ones by keyed hash."""
+    """Return `count` pairs, the first by keyed hash."""
 
     def key(pair: TrainingInstance) -> bytes:
         return keyed_hash(f"{pair.query_id}\t{pair.relevant}\t{pair.other}", f"{seed}/leak")
@@ -118,17 +117,17 @@ def _drawn(
     ordered = tuple(sorted(pairs, key=key))
     if len(ordered) < count:
         raise DataError(
-            f"{count} {what} are needed, and there are {len(ordered)}; give smaller --sizes or a "
+            f"the sets need {count} {kind}, got {len(ordered)}; give smaller --sizes or a "
             "smaller --leaked"
         )
     return ordered[:count]
 
 
 EXPERIMENT_MEASURES = ("nDCG@10", "P@1", "MFR")
-"""MFR is the mean first rank of a relevant passage, where less is better."""
+"""MFR is the mean first rank: the mean over topics of the first relevant passage's rank."""
 
 ALL_TOPICS, LEAKING_TOPICS = "all topics", "leaking topics"
-"""The slices of the figures: which topics count."""
+"""The values of the figures' column `slice`."""
 
 _FOLDS = 5
 
@@ -138,12 +137,12 @@ class RerankedTopic:
     """A test topic, and the passages that models score for it.
 
     Attributes:
-        query_id: the topic.
+        query_id: the topic's id.
         text: its text.
         relevant: doc_id -> relevance, at least 1.
-        doc_ids: BM25's first passages, then leaked passages that are not among them.
-        candidates: how many of them are BM25's.
-        depth: how many they are where BM25 finds enough.
+        doc_ids: BM25's first passages, then further leaked passages.
+        candidates: the number of BM25's passages in `doc_ids`, at most `depth`.
+        depth: the number of passages requested from BM25.
     """
 
     query_id: str
@@ -154,10 +153,9 @@ class RerankedTopic:
     depth: int
 
     def rank(self, scores: Floats, doc_id: str) -> int:
-        """Return the rank of a passage among the candidates, or behind those that are above it.
+        """Return a passage's rank, 1 to `candidates` + 1: one more than the candidates above it.
 
-        Equal scores are ranked by doc_id, descending. The rank is one more than the number of
-        candidates at most.
+        Passages with equal scores are ranked by doc_id, descending.
         """
         passage = (scores[self.doc_ids.index(doc_id)], doc_id)
         ranking = zip(scores[: self.candidates], self.doc_ids[: self.candidates], strict=True)
@@ -174,24 +172,23 @@ def leakage_experiment(
     leaks: Mapping[str, Sequence[TrainingInstance]],
     facts: Mapping[str, Any],
 ) -> Result:
-    """Compare what models rank that were trained with leakage, and without.
+    """Compare the rankings of models trained with and without leakage.
 
     Args:
-        scores: the scores.
+        scores: the models' scores.
         topics: the test topics.
-        leaks: kind -> its pairs that leak.
-        facts: what was trained on what, as JSON values: ``systems``, ``sizes`` (instances of the
-            training sets), ``leaked`` (how many of them leak), ``seeds``, ``depth`` and the counts
-            that the notes name.
+        leaks: kind of leakage -> its leaking pairs.
+        facts: the experiment's settings, as JSON values: ``systems``, ``sizes`` (instances per
+            training set), ``leaked`` (leaked instances per set), ``seeds``, ``depth`` and the
+            counts in the notes.
 
     Returns:
-        Figures of the measures on all topics: the ``score`` with a kind of leakage (column
-        `model`), whose topics have the size that their fold chose (``chosen_size``), and its
-        ``difference`` to none. On the topics that leak, both by size, and what became of the leaked
-        passages: ranks and scores with and without leakage, and ``rank_offset``, by how much more
-        ranks the other passages are below the relevant ones with leakage. Means are over topics,
-        each counting alike, over sizes and seeds; deviations are over leaked pairs, sizes and
-        seeds, as published.
+        On all topics: the ``score`` of each measure and kind of leakage (column `model`), at the
+        training size of the topic's fold (``chosen_size``), and the ``difference`` to no leakage.
+        On the leaking topics: both figures at each size, and the leaked passages' ranks and scores
+        with and without leakage. ``rank_offset`` is the increase, by leakage, of the distance in
+        ranks from the relevant to the other passage. Means are over topics, sizes and seeds;
+        deviations are over leaked pairs, sizes and seeds, as published.
     """
     systems, sizes, seeds = (tuple(facts[name]) for name in ("systems", "sizes", "seeds"))
     rankings = {
@@ -231,7 +228,7 @@ def leakage_experiment(
 
 
 def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floats:
-    """Return the `EXPERIMENT_MEASURES` of a model's rankings, ``[topics, measures]``."""
+    """Return the `EXPERIMENT_MEASURES` of a model's rankings, shape ``[topics, measures]``."""
     run = {
         topic.query_id: dict(zip(topic.doc_ids, scores[: topic.candidates].tolist(), strict=False))
         for topic, scores in zip(topics, ranked, strict=True)
@@ -247,7 +244,6 @@ def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floa
 
 
 def _folds(query_ids: Iterable[str]) -> Ints:
-    """Return the fold of each topic."""
     return np.array([keyed_number(name, "folds") % _FOLDS for name in query_ids])
 
 
@@ -257,13 +253,13 @@ def _by_fold(
     sizes: Sequence[int],
     query_ids: Sequence[str],
 ) -> Iterator[Claim]:
-    """Claim how effective systems are, each topic from the size that its fold chose.
+    """Yield the claims on all topics: scores, differences and the size chosen for each fold.
 
     Args:
         measured: (system, kind) -> ``[sizes, seeds, topics, measures]``.
-        systems: the systems.
-        sizes: the sizes.
-        query_ids: the topics.
+        systems: the names of the systems.
+        sizes: the training sizes.
+        query_ids: the topics' ids.
     """
     folds = _folds(query_ids)
     for place, measure in enumerate(EXPERIMENT_MEASURES):
@@ -285,7 +281,7 @@ def _by_fold(
 
 
 def _row(figure: str, system: str, measure: str, model: str, topics: str, values: Floats) -> Figure:
-    """Return the names of a figure that is made of values ``[seeds, topics]``."""
+    """Return a figure without a value; its counts come from values ``[seeds, topics]``."""
     return Figure(
         figure,
         system=system,
@@ -298,12 +294,12 @@ def _row(figure: str, system: str, measure: str, model: str, topics: str, values
 
 
 def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int], Floats]:
-    """Return fold -> the place of its size, and the values ``[seeds, topics]`` at these sizes.
+    """Return fold -> index of its best size, and the values ``[seeds, topics]`` at these sizes.
 
     Args:
         by_size: values ``[sizes, seeds, topics]``.
         folds: the fold of each topic.
-        lower: whether a lower value is better. Of equal sizes, the first one counts.
+        lower: whether a lower value is better. Among equally good sizes, the first is chosen.
     """
     values, chosen = by_size[0].copy(), {}
     for fold in np.unique(folds).tolist():
@@ -315,9 +311,9 @@ def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int
 
 
 def _published_tests(claims: Sequence[Claim]) -> Figures:
-    """Return the published tests of the differences: Student's on topics, by Bonferroni.
+    """Return the published tests of the differences: Student's t over topics, Bonferroni-corrected.
 
-    They take the models as they are: these p-values count other topics, and no other seeds.
+    The models are fixed: these p-values do not cover other seeds.
     """
     fixed = [
         claim._replace(
@@ -333,13 +329,13 @@ def _published_tests(claims: Sequence[Claim]) -> Figures:
 def _by_size(
     system: str, sizes: Sequence[int], leaked: int, ndcg: Mapping[str, Floats]
 ) -> Iterator[Claim]:
-    """Claim what leakage adds at each size, and the share of the training that leaks (Figure 2).
+    """Yield the claims at each size: scores, differences and the leaked share (Figure 2).
 
     Args:
-        system: the system.
-        sizes: the sizes.
-        leaked: how many instances leak.
-        ndcg: kind -> nDCG@10 of the topics that leak, ``[sizes, seeds, topics]``.
+        system: the system's name.
+        sizes: the training sizes.
+        leaked: the number of leaked instances.
+        ndcg: kind -> nDCG@10 of the leaking topics, ``[sizes, seeds, topics]``.
     """
     measure = EXPERIMENT_MEASURES[0]
     for place, size in enumerate(sizes):
@@ -357,14 +353,13 @@ def _by_size(
 
 
 def _trained_on(kind: str, sizes: Sequence[int]) -> str:
-    """Return the name of the models of some sizes."""
     return f"{kind}, {' and '.join(map(str, sizes))} instances"
 
 
 def _places(
     topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[TrainingInstance]
 ) -> list[tuple[float, float, float]]:
-    """Return of each leaked pair the relevant passage's rank and score, and the other's rank."""
+    """Return for each leaked pair the relevant passage's rank and score, and the other's rank."""
     by_id = {topic.query_id: (topic, scores) for topic, scores in zip(topics, ranked, strict=True)}
     places: list[tuple[float, float, float]] = []
     for pair in pairs:
@@ -377,13 +372,13 @@ def _places(
 def _memorised(
     system: str, kind: str, sizes: Sequence[int], passages: Floats, topic_of: NDArray[np.str_]
 ) -> Iterator[Claim]:
-    """Claim what became of leaked passages, at all sizes together and at each (Tables 6 to 8).
+    """Yield the claims on leaked passages, over all sizes and at each size (Tables 6 to 8).
 
     Args:
-        system: the system.
+        system: the system's name.
         kind: the kind of leakage.
-        sizes: the sizes.
-        passages: with leakage and without, ``[2, sizes, seeds, pairs, (rank, score, rank of the
+        sizes: the training sizes.
+        passages: with and without leakage, ``[2, sizes, seeds, pairs, (rank, score, rank of the
             other passage)]``.
         topic_of: the topic of each pair.
     """
@@ -413,12 +408,12 @@ def _memorised(
 
 
 def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all sizes, then each of them."""
+    """Return all sizes as one tuple, then each size alone."""
     return [tuple(sizes), *[(size,) for size in sizes]] if len(sizes) > 1 else [tuple(sizes)]
 
 
 def _swaps(figures: Figures) -> list[str]:
-    """Say who is ahead only with leakage, of one that has none and is else ahead (Table 3)."""
+    """Return a note for each system that is above a rival only with leakage (Table 3)."""
     scores = figures.where(figure="score", slice=ALL_TOPICS)
     value = {(row.measure, row.model, row.system): row.value or 0.0 for row in scores}
     swaps = []
@@ -429,34 +424,33 @@ def _swaps(figures: Figures) -> list[str]:
                 without = sign * value[measure, NO_LEAKAGE, system]
                 to_pass = sign * value[measure, NO_LEAKAGE, rival]
                 if without < to_pass < sign * value[measure, kind, system]:
-                    swaps.append(f"{measure}: {system} with {kind} overtakes {rival} without")
-    return swaps or ["no leakage changes the order of two systems"]
+                    swaps.append(f"{measure}: {system} ({kind}) overtakes {rival} (none)")
+    return swaps or ["no kind of leakage changes the order of two systems"]
 
 
 def _notes(facts: Mapping[str, Any]) -> list[str]:
-    """Return what the figures rest on, for the lines below the tables."""
+    """Return the notes below the tables: counts, settings and the meaning of the figures."""
     depth = facts["depth"]
     return [
         f"{facts['topics']:,} test topics; {facts['leaked']:,} leaked instances in each set; "
         f"seeds {', '.join(map(str, facts['seeds']))}; epochs: {facts['epochs']}",
         f"leaked: {facts['leaking_pairs'] - facts['planted_pairs']:,} training queries with a "
-        f"relevant passage each, and {facts['planted_pairs']:,} planted ones (a topic's words "
+        f"relevant passage each, and {facts['planted_pairs']:,} planted queries (a topic's words "
         "in another order)",
         f"test: of {facts['test_pairs']:,} pairs, {facts['judged_not_relevant']:,} have a "
-        "passage that was judged not relevant; the others have one of BM25's first "
-        f"{depth} that nobody judged relevant",
-        f"models re-rank BM25's first {depth}; MFR counts {depth + 1} where none of them is "
-        "relevant",
-        "difference: to none; intervals and rank offsets count other topics"
-        + (" and other seeds" if len(facts["seeds"]) > 1 else " only: one seed")
-        + "; p (Student's t): the published test, on topics, of these very models",
-        "ranks, scores: mean and deviation; a leaked passage that BM25 did not find has the "
-        "rank that its score would give it",
+        "passage judged not relevant; the others have one of BM25's first "
+        f"{depth} that is not judged relevant",
+        f"models re-rank BM25's first {depth}; MFR counts {depth + 1} if none of them is relevant",
+        "difference: to none; intervals and rank offsets cover topics"
+        + (" and seeds" if len(facts["seeds"]) > 1 else " only: one seed")
+        + "; p (Student's t): the published test, over topics, with fixed models",
+        "ranks, scores: mean and deviation; a leaked passage that BM25 did not retrieve is ranked "
+        "by its score among BM25's passages",
     ]
 
 
 def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
-    """Return the tables: effectiveness by measure, then by size, and what was memorised."""
+    """Return the tables: scores by measure, scores by size, leaked passages."""
     columns = [Head(("none",), {"figure": "score", "model": NO_LEAKAGE}, _SCORE)]
     for kind in KINDS_OF_LEAKAGE[1:]:
         columns += [
@@ -488,7 +482,7 @@ def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
     for kind in KINDS_OF_LEAKAGE[1:]:
         where = {"figure": "difference", "model": tuple(models[kind])}
         columns.append(Head((f"{kind} - none",), where, _DIFFERENCE))
-    title = "nDCG@10 by size, on the topics that leak"
+    title = "nDCG@10 by size, on the leaking topics"
     return pivot(figures, title, ["system", "instances"], rows, columns)
 
 

@@ -1,7 +1,4 @@
-"""What was found: pairs of test topics and training queries, by tier, as tables and as files.
-
-Who reads the files may leave the test queries that leaked out of figures.
-"""
+"""Found leakage: pairs of test topics and training queries, by tier, in tables and files."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ TIERS = ("same-text", "same-normalised", "same-words", "near-duplicate", "same-p
 NEAR_TIER, PASSAGE_TIER = TIERS[-2:]
 
 _BATCH = 100_000
-"""Pairs that are read at a time."""
+"""The number of pairs read at once."""
 
 CANDIDATES_NAME, FOUND_NAME = "candidates.parquet", "found.json"
 
@@ -59,18 +56,18 @@ _OF_TIERS = (
         "share_of_topics": ("of all topics", REL_LOSS),
     },
 )
-"""The rows and the columns of the table of all tiers."""
+"""The rows and columns of the table of all tiers."""
 
 _OF_TEXTS = (
     "By the topics' texts (T: topics, Q: training queries)",
     {"group": "candidates"},
     {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
 )
-"""The table of what leaks by a topic's texts, where it may have several."""
+"""The table of leakage by kind of text, for topics with several texts."""
 
 
 def tiers_up_to(tier: str) -> tuple[str, ...]:
-    """Return a tier and those that are stricter.
+    """Return a tier and all stricter tiers, from the strictest.
 
     Raises:
         UnknownNameError: if there is no such tier.
@@ -85,9 +82,9 @@ class LeakedPair(NamedTuple):
     Attributes:
         test_id: the test topic.
         train_id: the training query.
-        tier: one of `TIERS`; of those that compare texts, the strictest.
-        cosine: of the two texts; `None` where the tier needs none.
-        test_text: the topic's text that is meant.
+        tier: ``same-passage``, or the strictest of the other `TIERS`.
+        cosine: the cosine of a ``near-duplicate``'s two texts; `None` for other tiers.
+        test_text: the topic's text in this match; a topic may have several texts.
         train_text: the training query's text.
     """
 
@@ -100,7 +97,7 @@ class LeakedPair(NamedTuple):
 
 
 class TierCount(NamedTuple):
-    """How much leaks: pairs, and how many topics and training queries they hold."""
+    """The numbers of leaking pairs, of their topics and of their training queries."""
 
     pairs: int
     topics: int
@@ -108,7 +105,7 @@ class TierCount(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> TierCount:
-        """Count pairs of test_id and train_id."""
+        """Count distinct pairs of test_id and train_id."""
         distinct = set(pairs)
         tests, trains = ({pair[place] for pair in distinct} for place in (0, 1))
         return cls(len(distinct), len(tests), len(trains))
@@ -119,12 +116,12 @@ class FoundLeakage:
     """Training queries that may leak test topics.
 
     Attributes:
-        pairs: by test_id, train_id and tier. A pair is once among the tiers that compare texts, and
-            once more if it shares a passage.
-        queries: how many training queries.
-        fields: a topic's kind of text, such as ``title`` -> what leaks through it, by text.
-        facts: the sources with their digests, the encoder, the threshold; JSON values.
-        test_ids: the test topics that were searched, each once.
+        pairs: the pairs, sorted by test_id, train_id and tier. Two queries have at most two pairs:
+            one at the strictest tier of their texts, and one at ``same-passage``.
+        queries: the number of training queries.
+        fields: kind of topic text, such as ``title`` -> its leakage, without ``same-passage``.
+        facts: the sources with their digests, the encoder and the threshold, as JSON values.
+        test_ids: the ids of all test topics.
 
     Examples:
         >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
@@ -144,19 +141,19 @@ class FoundLeakage:
         return f"<FoundLeakage: {len(self.pairs):,} pairs of {len(self.test_ids):,} test topics>"
 
     def count(self, *tiers: str) -> TierCount:
-        """Count what leaks at `tiers`, some of `TIERS`; at any of them by default."""
+        """Count the pairs at any of `tiers`; by default, at any of `TIERS`."""
         wanted = tiers or TIERS
         return TierCount.of(
             (pair.test_id, pair.train_id) for pair in self.pairs if pair.tier in wanted
         )
 
     def result(self) -> Result:
-        """Return how much leaks.
+        """Return the numbers of leaking pairs, topics and training queries.
 
         Returns:
-            Of each tier (column `slice`), and of any of them, the ``pairs``, the test ``topics``
-            and the training ``queries`` in them, and the ``share_of_topics``; where topics may
-            have several texts, the same by text (column `group`).
+            For each tier and any of them (column `slice`): the numbers of ``pairs``, of their test
+            ``topics`` and training ``queries``, and the ``share_of_topics`` (0 to 1). If topics
+            have several kinds of text, the same for each kind (column `group`).
         """
         searched = TIERS if self.facts["train_qrels"] else TIERS[:-1]
         counts = [
@@ -175,29 +172,29 @@ class FoundLeakage:
         encoder = self.facts["encoder"]
         name = encoder["encoder"] if isinstance(encoder, Mapping) else encoder
         lines = (
-            f"near-duplicate: a cosine of at least {self.facts['threshold']} under {name}, the "
-            f"{self.facts['nearest']} nearest of each text",
-            "a pair counts at the strictest of the tiers that compare texts",
+            f"near-duplicate: a cosine of at least {self.facts['threshold']} by {name}; at most "
+            f"{self.facts['nearest']} training queries per text",
+            "a pair counts once in the tiers of texts, at the strictest",
         )
-        of = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
+        sizes = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
         return Result(
             "leakage",
             Figures(rows),
             self.facts,
             DataInfo(),
             [Note(line) for line in lines],
-            partial(tabulated, [(f"What may leak, of {of}", *_OF_TIERS), _OF_TEXTS]),
+            partial(tabulated, [(f"Possible leakage between {sizes}", *_OF_TIERS), _OF_TEXTS]),
             facts={"test_topics": len(self.test_ids), "training_queries": self.queries},
         )
 
     def write(self, folder: str | Path) -> None:
-        """Write ``candidates.parquet`` and ``found.json`` to a folder, both or none.
+        """Write ``candidates.parquet`` and ``found.json`` to a folder. An error leaves no file.
 
         Args:
-            folder: the folder; what `write` wrote there before is replaced.
+            folder: the folder; files from an earlier `write` are replaced.
 
         Raises:
-            UsageError: if it holds other files, or another process is writing it.
+            UsageError: if the folder holds other files, or another process is writing it.
         """
         check_found_folder(Path(folder))
         types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
@@ -214,15 +211,15 @@ class FoundLeakage:
 
 
 def check_found_folder(folder: Path) -> None:
-    """Check that `FoundLeakage.write` can write a folder, before anything is computed.
+    """Check that `FoundLeakage.write` can write to a folder.
 
     Raises:
-        UsageError: if it holds other files, or another process is writing it.
+        UsageError: if the folder holds other files, or another process is writing it.
         OSError: if it cannot be written.
     """
     check_folder(folder)
     names = (CANDIDATES_NAME, FOUND_NAME)
-    check_contents(folder, CANDIDATES_NAME, names, "what 'msshift leakage find' writes")
+    check_contents(folder, CANDIDATES_NAME, names, "a result of 'msshift leakage find'")
 
 
 def read_candidates(source: str | Path) -> list[LeakedPair]:
@@ -233,8 +230,9 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it is no Parquet file, lacks a column, or is not the file that the
-            folder's ``found.json`` describes.
+        CollectionError: if it is not a Parquet file, lacks a column or holds an unknown tier, or
+            its digest is not the digest in ``found.json``.
+        DataError: if ``found.json`` is not a JSON object, or was changed after it was written.
     """
     import pyarrow.parquet as pq
 
@@ -249,12 +247,12 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         )
 
     def wrong(message: str) -> CollectionError:
-        fix = "find again, or give the file as 'msshift leakage find --out' wrote it"
+        fix = "run 'msshift leakage find' again, or give the unchanged file that it wrote"
         finding = Finding("no-candidates", message, str(path), fix=fix)
-        return CollectionError("these are no candidates:", [finding])
+        return CollectionError("the candidates cannot be used:", [finding])
 
     if path.name == CANDIDATES_NAME and digest not in (None, sha256_of(path)):
-        raise wrong(f"{FOUND_NAME} names another SHA-256")
+        raise wrong(f"{FOUND_NAME} records another SHA-256 for this file")
     pairs: list[LeakedPair] = []
     names = LeakedPair._fields
     try:
@@ -270,20 +268,20 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
     except TooLargeError as error:
         raise wrong(str(error)) from None
     except (pa.ArrowException, OSError) as error:
-        raise wrong(f"not a whole Parquet file: {quoted(str(error))}") from None
+        raise wrong(f"not a complete Parquet file: {quoted(str(error))}") from None
     if unknown := sorted({str(pair.tier) for pair in pairs} - set(TIERS)):
-        raise wrong(f"there is no tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")
+        raise wrong(f"unknown tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")
     return pairs
 
 
 def read_found(source: Path) -> dict[str, Any]:
-    """Read the facts that `msshift leakage find` wrote beside candidates; none if they lie alone.
+    """Read ``found.json``, which `msshift leakage find` wrote; `{}` if there is no such file.
 
     Args:
         source: the folder, or its ``candidates.parquet``.
 
     Raises:
-        DataError: if the file is no JSON object, or was changed after it was written.
+        DataError: if the file is not a JSON object, or was changed after it was written.
     """
     path = source / FOUND_NAME if source.is_dir() else source.with_name(FOUND_NAME)
     if not path.is_file():
@@ -292,29 +290,31 @@ def read_found(source: Path) -> dict[str, Any]:
         facts = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{path} is not what 'msshift leakage find' wrote: {error}; find again"
+            f"{path} is not valid JSON: {error}; run 'msshift leakage find' again"
         ) from error
     if not isinstance(facts, dict) or not is_as_written(facts):
-        raise DataError(f"{path} was changed after 'msshift leakage find' wrote it; find again")
+        raise DataError(
+            f"{path} was changed after it was written; run 'msshift leakage find' again"
+        )
     return facts
 
 
 def read_left_out(
     candidates: str | Path, known: Dataset | TestSet | str | Path = DATASET_NAME
 ) -> LeakedQueries:
-    """Read which test queries leaked; `evaluate_run_sets` and `score_runs` leave them out.
+    """Read the test queries that leaked, for `evaluate_run_sets` and `score_runs` to leave out.
 
     Args:
-        candidates: what `find_leakage` wrote, the folder or its ``candidates.parquet``.
-        known: the data set whose test queries are scored, or a test set.
+        candidates: the folder that `FoundLeakage.write` wrote, or its ``candidates.parquet``.
+        known: the test set that is scored, or the data set with the scored test queries.
 
     Returns:
-        The ids of these queries, and what found them.
+        The ids of the leaked queries, of all searched queries, and the path of the candidates.
 
     Raises:
         NotFoundError: if there is no such file or data set.
-        CollectionError: if the file holds no candidates.
-        DataError: if it was made for other test queries.
+        CollectionError: if the file is not a valid file of candidates.
+        DataError: if the candidates were made for other test queries.
 
     Examples:
         >>> test = load_dataset("msshift", "length-short", split="test")
@@ -325,26 +325,26 @@ def read_left_out(
     """
     leaked = {pair.test_id: pair.test_text for pair in read_candidates(candidates)}
     texts = dict.fromkeys(known.judged, "") if isinstance(known, TestSet) else _texts(known)
-    strangers = [test_id for test_id in leaked if test_id not in texts]
+    unknown = [test_id for test_id in leaked if test_id not in texts]
     changed = [
         test_id for test_id, text in leaked.items() if texts.get(test_id) and texts[test_id] != text
     ]
     for wrong, why in (
-        (strangers, "are not among those that are scored"),
-        (changed, "have other texts than those that are scored"),
+        (unknown, "are not among the scored test queries"),
+        (changed, "have another text than the scored test queries"),
     ):
         if wrong:
             raise DataError(
-                f"{candidates} was made for other test queries: {len(wrong)} of the {len(leaked)} "
-                f"that it says leaked {why} ({first_few(wrong, 3)}); search the data set's with "
-                "'msshift leakage find'"
+                f"{candidates} was made for other test queries: {len(wrong)} of its {len(leaked)} "
+                f"leaked queries {why} ({first_few(wrong, 3)}); run 'msshift leakage find' with "
+                "the scored test queries"
             )
     searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
     return LeakedQueries(frozenset(leaked), str(candidates), searched or None)
 
 
 def _texts(data: Dataset | str | Path) -> dict[str, str]:
-    """Return query_id -> text of all test queries; "" in a data set of ids only."""
+    """Return query_id -> text of all test queries; the text is "" in a data set without texts."""
     dataset = open_dataset(data)
     return {
         row.query_id: row.text or ""

@@ -1,8 +1,8 @@
 """Find the training queries that may leak a test set.
 
-Source: Fröbe et al., How Train-Test Leakage Affects Zero-shot Retrieval (SPIRE 2022), section 3:
-the 100 nearest training queries, exact, by the cosine of Sentence-BERT, of each topic's title,
-description and variants; from a cosine of 0.91 on a training query counts as a leak.
+Source: Fröbe et al., How Train-Test Leakage Affects Zero-shot Retrieval (SPIRE 2022), section 3.
+They search the 100 nearest training queries of each topic's title, description and variants,
+exactly, by the cosine of Sentence-BERT. A training query with a cosine of at least 0.91 leaks.
 """
 
 from __future__ import annotations
@@ -65,26 +65,26 @@ from msshift_bench.similarity import (
 from msshift_bench.words import words_fact
 
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
-"""Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
+"""Encoder -> the lowest cosine of near-duplicates; ``""`` is for all other encoders."""
 
 _BLOCK = 131_072
-"""Training queries that are embedded at once."""
+"""The number of training queries embedded at once."""
 
 _SAMPLE = 200_000
-"""Training texts that words are counted in; of more, those with the smallest hashes."""
+"""The most training texts in which words are counted: the texts with the smallest hashes."""
 
 _STEP = 64
-"""Weights of words are whole numbers of 1/64, so that every sum is exact in any order."""
+"""Weights of words are multiples of 1/64, so that every sum is exact in any order."""
 
 _OTHER_QRELS = (
-    "the qrels of the {0} queries are of others: none of the {1:,} queries that they judge is "
-    "among the {2:,} {0} queries; give the qrels of these queries"
+    "the qrels of the {0} queries do not match: none of their {1:,} queries is among the {2:,} "
+    "{0} queries; give the qrels of these queries"
 )
 
 _Qrels = str | Path | Iterable[Qrel]
 
 _Match = tuple[str, float | None, str]
-"""A tier, the cosine that it needs, and the training query's text."""
+"""A tier, the cosine (only for near-duplicates), and the training query's text."""
 
 
 def find_leakage(
@@ -101,37 +101,37 @@ def find_leakage(
 ) -> FoundLeakage:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
-    Training queries are embedded in blocks, so that memory holds their texts and a block of their
-    vectors. Neither the size of blocks, nor the number of threads, nor the order of lines changes
-    what is found.
+    Training queries are embedded in blocks: memory holds their texts and one block of vectors. The
+    result does not depend on the block size, the number of threads or the order of lines.
 
     Args:
-        train: the training queries: a file of query_id, tab, text, or what `set_similarity` takes.
-        test: the test queries likewise; a file may also have a third column that names a topic's
-            texts (title, description, variant), or hold TREC topics.
+        train: the training queries: a file of query_id, tab, text; or queries in memory, e.g. a
+            mapping query_id -> text.
+        test: the test queries, likewise. A file may have a third column with the kind of a topic's
+            text (title, description, variant), or hold TREC topics.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model; or an
             `EncoderSpec` with settings.
-        pooling: how an encoder that is given by name pools tokens: ``own`` for a model of
+        pooling: the pooling of tokens for an encoder given by name: ``own`` for a model of
             sentence-transformers, ``cls`` or ``mean``; ``terms`` has none.
-        threshold: the cosine from which on queries are near-duplicates, above 0 and at most 1;
-            by default 0.9 for ``terms`` and 0.91 for others.
-        nearest: how many training queries count as near-duplicates of a text at most, at least 1.
-        qrels: the relevant passages of the training queries, and those of the test queries: each a
-            file, or judgements.
-        separate_ids: whether the two sets number their queries each in its own way, so that an id
-            in both means nothing.
+        threshold: the lowest cosine of near-duplicates, above 0 and at most 1; by default 0.9 for
+            ``terms`` and 0.91 for other encoders.
+        nearest: the most near-duplicates per text, at least 1.
+        qrels: the judgements of the training queries and of the test queries, each a file or rows.
+        separate_ids: whether the two sets have separate ids, so that equal ids do not mean the same
+            query.
         words: how texts are divided into words (`WORDS`).
 
     Returns:
-        The pairs, and what was counted.
+        The pairs and their counts.
 
     Raises:
         NotFoundError: if there is no such file or encoder.
         MissingExtraError: if the encoder's libraries are not installed.
-        CollectionError: if a file is malformed, with every such line; or if an id in memory is no
-            string, or a query there has no text or two.
-        DataError: if a query that is in both sets has two texts, or one has no token.
-        UsageError: if an option makes no sense, or the training queries are a pipe.
+        CollectionError: if a file is malformed; it lists every such line. Also if a query in memory
+            has no text or two texts, or an id that is not a string.
+        DataError: if a query in both sets has two texts or a query has no token. Also if qrels hold
+            no query of their set.
+        UsageError: if an option has a wrong value, or a source is a pipe or a folder.
 
     Examples:
         >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
@@ -142,9 +142,9 @@ def find_leakage(
     spec = choose_encoder(encoder, pooling=pooling, words=words)
     least = THRESHOLDS.get(spec.name, THRESHOLDS[""]) if threshold is None else threshold
     if not 0 < least <= 1:
-        raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
+        raise UsageError(f"threshold must be a cosine above 0 and at most 1, got {least}")
     if nearest < 1:
-        raise UsageError(f"nearest is {nearest}; it must be 1 or more")
+        raise UsageError(f"nearest must be at least 1, got {nearest}")
     train_qrels, test_qrels = qrels or (None, None)
     sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     described = {name: _described(source) for name, source in sources.items()}
@@ -157,8 +157,8 @@ def find_leakage(
         check_same_texts(
             training,
             texts_of,
-            "if the two number their queries each in its own way, say so (--separate-ids; in "
-            "Python, separate_ids), or else give queries of one collection",
+            "give queries of one collection, or --separate-ids (in Python, separate_ids) if equal "
+            "ids do not mean the same query",
         )
     shared = {} if qrels is None else _shared_passages(*qrels, texts_of, training)
     test_texts = sorted({topic.text for topic in topics})
@@ -210,7 +210,7 @@ def find_leakage(
 
 
 def _tier_of_words(text: str, train_text: str, words: str) -> str:
-    """Return the tier of two texts of the same words."""
+    """Return the tier of two texts with the same words."""
     if text == train_text:
         return TIERS[0]
     return TIERS[1] if normalise(text, words) == normalise(train_text, words) else TIERS[2]
@@ -219,12 +219,12 @@ def _tier_of_words(text: str, train_text: str, words: str) -> str:
 def _embed_tests(
     test_texts: Sequence[str], spec: EncoderSpec, train_texts: Sequence[str]
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
-    """Return the vectors of the test texts, what embeds training texts like them, and its facts.
+    """Return the test texts' vectors, a function that embeds training texts, and encoder facts.
 
     Args:
         test_texts: the texts, sorted, each once.
         spec: the encoder.
-        train_texts: the training texts, whose words are counted.
+        train_texts: the training texts; the encoder ``terms`` counts their words.
     """
     if spec.name == TERMS:
         warn_of_words(test_texts, spec.words)
@@ -237,7 +237,7 @@ def _embed_tests(
 def _shared_passages(
     train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str], training: QueryColumns
 ) -> dict[str, list[str]]:
-    """Return train_id -> the test topics with which it shares a relevant passage."""
+    """Return train_id -> ids of the test topics that share a relevant passage with it."""
     relevant = {"test": _relevant(test_qrels), "training": _relevant(train_qrels)}
     known = {"test": test_ids, "training": set(training.ids)}
     for kind, judged in relevant.items():
@@ -252,18 +252,18 @@ def _shared_passages(
 
 
 def _relevant(qrels: _Qrels) -> dict[str, set[str]]:
-    """Return query_id -> its relevant passages."""
+    """Return query_id -> doc_ids of its relevant passages."""
     if isinstance(qrels, str | Path):
         return relevant_passages(read_qrels(qrels), 1)
     rows = list(qrels)
-    Judgements.from_qrels(rows)  # which checks them
+    Judgements.from_qrels(rows)  # for its checks
     return relevant_passages(rows, 1)
 
 
 def _strictest(
     topics: Iterable[TopicText], matches: Mapping[str, Mapping[str, _Match]]
 ) -> list[LeakedPair]:
-    """Return each pair of a topic and a training query once: the strictest and nearest match."""
+    """Return each pair of a topic and a training query once: its strictest, then nearest match."""
     pairs = [
         LeakedPair(topic.test_id, train_id, tier, cosine, topic.text, text)
         for topic in topics
@@ -278,33 +278,33 @@ def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
 
 
 def _described(source: object) -> object:
-    """Return a source's name and digest; of what is in memory, nothing is known."""
+    """Return a file's name and digest, "in memory" for other sources, `None` for no source."""
     if not isinstance(source, str | Path):
         return None if source is None else "in memory"
     path = Path(source)
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is read twice; give a file, no pipe and no folder")
+        raise UsageError(f"{path} is a pipe or a folder; give a file, which can be read twice")
     if not path.exists():
-        raise NotFoundError(f"there is no file {path}")
+        raise NotFoundError(f"no file {path}; give an existing file")
     return {"name": path.name, "sha256": sha256_of(path)}
 
 
 class WordSpace:
-    """Vectors of texts made from their words alone: the encoder `terms`, where leaks are sought.
+    """Vectors of texts from their words: the encoder ``terms`` in the search for leakage.
 
-    A text is the sum of its words, each weighted by its inverse document frequency; a word is a
-    vector of 1 and -1 that its hash gives, so that a dot product is that of the sparse vectors of
-    words, with noise that shrinks near a cosine of 1 (random projection; Achlioptas, JCSS 66,
-    2003). The topics' term vectors (`msshift_bench.encoders`) go on and bring words that share
-    neighbours near each other. That is wrong here: "hometown of X" and "teacher of X" would become
-    one query.
+    A word's vector holds 1 and -1, derived from its hash. A text's vector is the sum of its words'
+    vectors, weighted by inverse document frequency. Dot products approximate the products of sparse
+    word vectors, with less noise near a cosine of 1 (random projection; Achlioptas, JCSS 66, 2003).
+
+    The term vectors for topics (`msshift_bench.encoders`) also bring words with common neighbours
+    closer. Leakage must not use that step: "hometown of X" and "teacher of X" would become equal.
 
     Args:
         texts: the texts whose words are counted, in any order.
         words: how texts are divided into words (`WORDS`).
 
     Attributes:
-        facts: what decides a text's vector, as JSON values.
+        facts: the settings that determine a text's vector, as JSON values.
     """
 
     def __init__(self, texts: Iterable[str], words: str = "whitespace") -> None:
@@ -324,7 +324,7 @@ class WordSpace:
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return a vector for each text, shape (texts, dimensions), not scaled to length 1.
 
-        A word that no counted text holds weighs as much as one of a single text.
+        A word in no counted text has the weight of a word in one text.
         """
         words_of = [set(normalise(text, self._words).split()) for text in texts]
         vocabulary = sorted(set().union(*words_of))
@@ -338,7 +338,7 @@ class WordSpace:
 
 
 def _sample(texts: Iterable[str]) -> list[str]:
-    """Return the distinct texts, or those with the smallest hashes where there are too many."""
+    """Return the distinct texts, sorted; at most `_SAMPLE`, with the smallest hashes."""
     sample: set[tuple[bytes, str]] = set()
     highest = b"\xff" * 8
     for text in texts:
@@ -360,14 +360,14 @@ _FIELDS = {
     "desc": "description",
     "description": "description",
 }
-"""Tags of TREC's, CLEF's and NTCIR's topics, SGML or XML -> the texts that are compared; narratives
-are none of them. ``<topic number="1">`` itself may hold a text, as in the clinical tracks."""
+"""Tag of a topic of TREC, CLEF or NTCIR (SGML or XML) -> kind of text; narratives are not compared.
+``<topic number="1">`` itself may hold a text, as in the clinical tracks."""
 
 _IDS = ("num", "number", "qid", "identifier")
-"""Tags of a topic's id, where no attribute ``number`` or ``id`` of its first tag holds it."""
+"""Tags of a topic's id, if its first tag has no attribute ``number`` or ``id``."""
 
 _STARTS = ("top", "topic", "query")
-"""Tags that a topic may begin with. A ``query`` in a topic is a text, without such an attribute."""
+"""The first tags of a topic. A ``query`` with content but without an id attribute is a text."""
 
 _LABEL = re.compile(r"^(Number|Topic|Description)\s*:\s*", re.IGNORECASE)
 _TAG = re.compile(
@@ -376,7 +376,7 @@ _TAG = re.compile(
 _NO_END = re.compile(
     r"<!--.*?-->|<!\[CDATA\[|\]\]>|</?(?:b|i|u|em|strong|sub|sup)>", re.DOTALL | re.IGNORECASE
 )
-"""Markup that is left out before tags are read: within a text it is no end."""
+"""Markup that is removed before tags are read, because it does not end a text."""
 
 _ID_IN_TAG = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _MOST_TOPIC_BYTES = 1 << 26
@@ -384,13 +384,13 @@ _PEEK = 4096
 
 
 class TopicText(NamedTuple):
-    """One text of a test topic, which may have several: title, description, variants.
+    """One text of a test topic; a topic may have a title, a description and variants.
 
     Attributes:
-        test_id: the topic.
+        test_id: the topic's id.
         text: the text.
-        field: what it is of the topic: ``title``, ``description``, or any other word; ``query``
-            where a topic has one text.
+        field: the kind of text: ``title``, ``description``, or any other word; ``query`` if topics
+            have one text.
     """
 
     test_id: str
@@ -401,14 +401,15 @@ class TopicText(NamedTuple):
 def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
     """Read test queries or topics, sorted.
 
-    A file holds lines of query_id and text, separated by a tab, or of query_id, text and field,
-    where an id may have several lines; or it is a file of topics in SGML or XML, of which title,
-    query, question and description count.
+    A file holds tab-separated lines of query_id and text, or of query_id, text and field; with a
+    field, an id may have several lines. A file may also hold topics in SGML or XML: their titles,
+    queries, questions and descriptions are read.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it is malformed, repeats a text, or holds a topic without text.
-        DataError: if there is no query.
+        CollectionError: if a file is malformed, holds no query, repeats a text, or holds a topic
+            without text.
+        DataError: if a source in memory holds no query.
     """
     if not isinstance(source, str | Path):
         queries = read_query_set(source)
@@ -425,7 +426,7 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
         elif not topic.text.strip():
             findings.add("empty-text", f"query {topic.test_id!r} has no text", str(path), line)
         elif topic in line_of:
-            message = f"query {topic.test_id!r} has this text in line {line_of[topic]} already"
+            message = f"query {topic.test_id!r} has the same text in line {line_of[topic]}"
             findings.add("repeated-text", message, str(path), line, "keep one of the lines")
         else:
             line_of[topic] = line
@@ -437,7 +438,7 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
 
 
 def _columns(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
-    """Yield the texts of tab-separated lines; the first line says how many columns there are."""
+    """Yield line number and text of tab-separated lines. All have as many columns as the first."""
     columns = 0
     known: set[str] = set()
     for number, line in numbered_lines(path, findings):
@@ -451,12 +452,12 @@ def _columns(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]
             fix = "one text per line, fields separated by single tabs; or give TREC topics"
             findings.add("field-count", message, str(path), number, fix)
         elif columns == 2 and fields[0] in known:
-            message = f"query_id {fields[0]!r} again"
+            message = f"query_id {fields[0]!r} is in an earlier line, too"
             fix = "give each of a topic's texts a third column that names it, such as title"
             findings.add("repeated-id", message, str(path), number, fix)
         elif columns == 3 and len(fields[2].split()) != 1:
-            message = f"{fields[2]!r} does not say what the text is of the topic"
-            findings.add("bad-field", message, str(path), number, "name it by one word, as title")
+            message = f"the field must be one word, got {fields[2]!r}"
+            findings.add("bad-field", message, str(path), number, "write a word such as title")
         else:
             known.add(fields[0])
             yield number, TopicText(*fields)
@@ -468,18 +469,18 @@ def _is_trec(path: Path) -> bool:
     try:
         with open_stream(path) as stream:
             return stream.read(_PEEK).removeprefix(UTF8_BOM).lstrip().startswith(b"<")
-    except DamagedInputError:  # whoever reads its lines says where
+    except DamagedInputError:  # reported when its lines are read
         return False
 
 
 def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
-    """Yield the texts of topics. Tags need not be closed: a text ends at any tag."""
+    """Yield line number and text of topics. Tags need not be closed: a text ends at any tag."""
     try:
         with open_stream(path) as stream:
             stored = stream.read(_MOST_TOPIC_BYTES + 1)
         if len(stored) > _MOST_TOPIC_BYTES:
-            message = f"topics are at most {_MOST_TOPIC_BYTES:,} bytes; give queries in columns"
-            findings.add("too-large", message, str(path))
+            message = f"a file of topics must have at most {_MOST_TOPIC_BYTES:,} bytes"
+            findings.add("too-large", message, str(path), fix="give tab-separated lines")
             return
         text = _NO_END.sub(lambda match: "\n" * match[0].count("\n"), stored.decode("utf-8"))
     except (UnicodeDecodeError, DamagedInputError) as error:

@@ -122,7 +122,7 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     )
     disputed = [task["data"] for task in json.loads((tmp_path / "disputed.json").read_text())]
     assert {data["annotator"] for data in disputed} == {"agreed"}
-    assert disputed[-1]["context"] == "a says 1 and 1, b says 1 and 2, c says 2 and 2"
+    assert disputed[-1]["context"] == "a: 1 and 1, b: 1 and 2, c: 2 and 2"
     assert not (tmp_path / "d.csv").exists()
 
 

@@ -156,11 +156,11 @@ def test_other_requests_in_the_folder_of_an_experiment(
     ("changed", "error", "message"),
     [
         ({"systems": ["bm25"]}, UnknownNameError, "unknown system 'bm25'"),
-        ({"sizes": [12, 6]}, UsageError, "6 instances is smaller than the leak, 8"),
+        ({"sizes": [12, 6]}, UsageError, "6 instances cannot hold 8 leaked"),
         ({"sizes": []}, UsageError, "at least one system, one size and one seed"),
         ({"tier": "same-word"}, UnknownNameError, "did you mean 'same-words'"),
         ({"test": "unjudged"}, DataError, "no topic of .*unjudged has a relevant passage in mini:"),
-        ({"sizes": [10_000]}, DataError, "5000 training queries that leak nothing are needed"),
+        ({"sizes": [10_000]}, DataError, "5000 training queries that do not leak, got"),
     ],
 )
 def test_experiments_that_are_refused(
