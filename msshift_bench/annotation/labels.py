@@ -248,15 +248,15 @@ def similarity_labels(annotations: Annotations) -> Result:
     rows: list[Figure] = []
     points: dict[str, dict[str, int]] = {}
     for question in annotations.questions:
-        of_queries = points.setdefault(question.name, {})
+        highest = points.setdefault(question.name, {})
         labels = annotations.labels(question)
         for pair in sorted(labels, key=lambda pair: pair.test_id):
-            of_queries[pair.test_id] = max(of_queries.get(pair.test_id, 0), int(labels[pair] or 0))
-        counts = Counter(of_queries.values())
+            highest[pair.test_id] = max(highest.get(pair.test_id, 0), int(labels[pair] or 0))
+        counts = Counter(highest.values())
         for answer, title in reversed([*question.answers.items()]):
             count = counts[int(answer)]
             row = Figure("test_queries", group=question.name, slice=title, value=count)
-            rows += [row, row._replace(figure="share", value=count / len(of_queries))]
+            rows += [row, row._replace(figure="share", value=count / len(highest))]
     kappas = {f"kappa_of_{question.name}": question.label_of for question in SIMILARITY}
     rows += agreements(annotations, kappas)
     names = annotations.annotators
@@ -300,11 +300,11 @@ def agreements(
         Annotators without a common pair have no figures.
     """
     names = sorted(annotations.annotators)
-    for some in [*combinations(names, 2), *([tuple(names)] if len(names) > 2 else [])]:
-        system, against = some if len(some) == 2 else ("all", "")
+    for subset in [*combinations(names, 2), *([tuple(names)] if len(names) > 2 else [])]:
+        system, against = subset if len(subset) == 2 else ("all", "")
         row = Figure("judged_by_all", system=system, against=against)
         for figure, label_of in kappas.items():
-            agreement = annotations.agreement(some, label_of)
+            agreement = annotations.agreement(subset, label_of)
             if agreement is None:
                 break
             if figure == next(iter(kappas)):

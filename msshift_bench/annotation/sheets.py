@@ -149,12 +149,12 @@ def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
         return
     findings = FindingLog()
     _, rows = _open(path, findings)
-    ours = {*Pair._fields, "annotator"}
-    filled = sum(any(row[name] for name in row.keys() - ours) for _, _, row in rows)
-    is_other = bool(len(findings)) and must_be_sheet
-    if filled or is_other:
+    unfilled = {*Pair._fields, "annotator"}
+    filled = sum(any(row[name] for name in row.keys() - unfilled) for _, _, row in rows)
+    is_no_sheet = bool(len(findings)) and must_be_sheet
+    if filled or is_no_sheet:
         problem = f"holds verdicts or notes on {filled:,} pairs"
-        problem = "is not a sheet to fill in" if is_other else problem
+        problem = "is not a sheet to fill in" if is_no_sheet else problem
         raise UsageError(f"{path} {problem} and would be replaced; give another name, or move it")
 
 
@@ -248,9 +248,9 @@ def _collect(
             add("other-texts", message, fix="give sheets that were made from the same candidates")
         if not chosen:
             continue
-        labels = {name: _label(several, both) for name, several in chosen.items()}
-        every = "+".join(sorted(chosen[questions[0].name]))
-        verdict = Verdict(first, cells["annotator"], labels, every)
+        labels = {name: _label(options, both) for name, options in chosen.items()}
+        all_chosen = "+".join(sorted(chosen[questions[0].name]))
+        verdict = Verdict(first, cells["annotator"], labels, all_chosen)
         earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
             fix = "keep one verdict, or name each annotator in the column annotator"

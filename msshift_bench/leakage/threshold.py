@@ -1,4 +1,4 @@
-"""From candidates that people judged to a threshold: which to judge, counts, precision and recall.
+"""Review of leakage candidates: which pairs to judge, counts of labels, precision per threshold.
 
 Source: Fröbe et al., How Train-Test Leakage Affects Zero-Shot Retrieval (SPIRE 2022), section 3
 and Table 2.
@@ -37,10 +37,10 @@ from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, clustered_share
 
 PUBLISHED_THRESHOLD = 0.91
-"""What Fröbe et al. chose for a precision of 0.9."""
+"""The cosine that Fröbe et al. chose for a precision of 0.9."""
 
 _CERTAIN_TIERS = TIERS[:2]
-"""The tiers that nobody needs to judge: the texts are the same, or differ in their spelling."""
+"""The tiers that need no judgement: the texts are equal, or equal after normalisation."""
 
 _SAMPLES = 1000
 _MOST_ROWS = 21
@@ -50,33 +50,33 @@ _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 def pairs_to_judge(
     source: str | Path, *, per_test: int | None = 5, certain: bool = False
 ) -> list[Pair]:
-    """Return the candidates to judge.
+    """Return the candidate pairs that annotators should judge.
 
     Args:
-        source: what `find_leakage` wrote, its folder or file; or a sheet, filled in or not, that
-            `read_annotations` reads.
-        per_test: how many of each test query, those that are most alike: first the same words, then
-            by falling cosine, last those that only share a passage. `None` for all.
-        certain: keep the same texts and those that differ in their spelling, too.
+        source: the folder that `FoundLeakage.write` wrote or its ``candidates.parquet``; or a
+            sheet, filled or not, that `read_annotations` reads.
+        per_test: the most pairs per test query, most similar first; `None` for all. Pairs without
+            a cosine come first (equal words), or last if they only share a passage.
+        certain: whether to include pairs with equal texts, or equal after normalisation.
 
     Returns:
-        Test queries in the order of the source, with the candidates of each.
+        The pairs of each test query, test queries in the order of the source.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it is malformed.
-        UsageError: if it holds no pair.
+        CollectionError: if the file is malformed.
+        UsageError: if there is no pair to judge.
     """
     candidates = [
         pair for pair in _pairs_in(Path(source)) if certain or pair.found_by not in _CERTAIN_TIERS
     ]
     if not candidates:
         raise UsageError(
-            f"there is no candidate to judge, leaving {' and '.join(_CERTAIN_TIERS)} aside; "
-            "--certain keeps them"
+            f"there is no pair to judge without the tiers {' and '.join(_CERTAIN_TIERS)}; give "
+            "--certain to include them"
         )
     by_test: dict[str, dict[str, Pair]] = {pair.test_id: {} for pair in candidates}
-    # A test query with several texts may find a training query by each: the nearest counts.
+    # Several texts of a test query may match one training query: the nearest match is kept.
     for pair in sorted(candidates, key=lambda pair: (-_nearness(pair), pair.train_id)):
         by_test[pair.test_id].setdefault(pair.train_id, pair)
     return [pair for nearest in by_test.values() for pair in [*nearest.values()][:per_test]]
@@ -99,13 +99,13 @@ def _nearness(pair: Pair) -> float:
 
 
 class ThresholdCurve:
-    """The precision and recall of every threshold; intervals count other test queries.
+    """The precision and recall of every cosine threshold, with intervals over test queries.
 
     Args:
-        labels: the labels of judged pairs; those without a cosine do not count.
+        labels: judged pair -> its label; pairs without a cosine are ignored.
 
     Raises:
-        UsageError: if there is no pair that counts.
+        UsageError: if no pair has a cosine.
     """
 
     def __init__(self, labels: Mapping[Pair, str]) -> None:
@@ -115,26 +115,27 @@ class ThresholdCurve:
             if pair.cosine is not None
         )
         if not known:
-            raise UsageError("no judged pair has a cosine, so there is no threshold to choose")
+            raise UsageError("no judged pair has a cosine; give sheets with the column cosine")
         distances, test_ids, leaks = zip(*known, strict=True)
         places = {test_id: n for n, test_id in enumerate(sorted(set(test_ids)))}
         self._cosines: Floats = -np.array(distances, dtype=np.float64)
         self._leaks: Floats = np.array(leaks, dtype=np.float64)
         self._rows: Ints = np.array([places[test_id] for test_id in test_ids])
         self._queries = len(places)
-        # Pairs of one cosine are kept together: a threshold ends behind the last of them.
+        # A threshold keeps all pairs of an equal cosine: the last index of each cosine.
         self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(known) - 1)
 
     def at(self, threshold: float) -> Figures:
-        """Return what a threshold keeps: the pairs whose cosine is at least it.
+        """Count the pairs with a cosine of at least `threshold`.
 
         Args:
             threshold: the cosine.
 
         Returns:
-            ``kept_pairs``; ``kept_leaking``, those of them that leak; ``precision``, the share of
-            them that leaks; and ``recall``, the share of all judged pairs that leak which are kept.
-            Of leaking pairs that nobody judged nothing is known. A share of nothing has no value.
+            ``kept_pairs``, the number of these pairs; ``kept_leaking``, the number of them that
+            leak; ``precision``, the share of them that leak; ``recall``, the share of all judged
+            leaking pairs that are kept. Pairs without a judgement are ignored. A share of zero
+            pairs has no value.
         """
         reach_it = (self._cosines >= threshold).astype(np.float64)
         hits, items = self._per_query(self._leaks * reach_it), self._per_query(reach_it)
@@ -149,36 +150,36 @@ class ThresholdCurve:
         )
 
     def round_thresholds(self) -> list[float]:
-        """Return round thresholds from the least cosine to the greatest, at most 22 of them."""
+        """Return evenly spaced thresholds from the lowest cosine to the highest, at most 22."""
         low, high = float(self._cosines[-1]), min(float(self._cosines[0]), 1.0)
         step = next((s for s in _STEPS if (high - low) / s <= _MOST_ROWS - 1), _STEPS[-1])
         first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
         return [round(number * step, 2) for number in range(first, last + 1)]
 
     def lowest(self, precision: float = 0.9) -> Figures:
-        """Return the lowest thresholds that keep pairs of a precision.
+        """Return the lowest thresholds with a given precision.
 
         Args:
-            precision: above 0, at most 1.
+            precision: the precision, above 0 and at most 1.
 
         Returns:
-            ``lowest_threshold``, with an interval over other test queries by bootstrap, if no more
-            samples lack that precision than it leaves out; and ``lowest_sure_threshold``, whose
-            precision has an interval that begins at the wanted one or above. One that there is not
-            has no value.
+            ``lowest_threshold``, with a 95% bootstrap interval over test queries. It is missing if
+            more than 2.5% of the samples never reach the precision. Then
+            ``lowest_sure_threshold``, the lowest threshold whose precision has an interval at or
+            above `precision`. A threshold that does not exist has no value.
 
         Raises:
-            UsageError: if the precision is not above 0 and at most 1.
+            UsageError: if the precision is out of range.
         """
         _check_precision(precision)
         threshold = self._lowest(np.ones(self._queries), precision)
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
-        sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
+        sure = row._replace(figure="lowest_sure_threshold", value=self._lowest_sure(precision))
         return Figures([row.with_value(value, self._interval(precision)), sure])
 
     def _lowest(self, weights: Floats | Ints, precision: float) -> float:
-        """Return the lowest threshold if every test query counts so often; inf if there is none."""
+        """Return the lowest threshold with weighted test queries; inf if there is none."""
         counted = weights[self._rows]
         pairs, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
         good = np.flatnonzero((pairs > 0) & (hits >= precision * pairs - 1e-9))
@@ -190,12 +191,12 @@ class ThresholdCurve:
         random, count = np.random.default_rng(self._queries), self._queries
         samples = (random.integers(0, count, count) for _ in range(_SAMPLES))
         weights = (np.bincount(sample, minlength=count) for sample in samples)
-        drawn = [self._lowest(often, precision) for often in weights]
+        drawn = [self._lowest(counts, precision) for counts in weights]
         low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
         return None if math.isinf(high) else (float(low), float(high))
 
-    def _sure(self, precision: float) -> float | None:
-        # Where the precision itself is too low, its interval begins lower still.
+    def _lowest_sure(self, precision: float) -> float | None:
+        # If the precision is too low, so is the lower end of its interval.
         precise = np.cumsum(self._leaks)[self._ends] >= precision * (self._ends + 1)
         for threshold in self._cosines[self._ends[precise]][::-1].tolist():
             share = self.at(threshold)[2]
@@ -209,7 +210,7 @@ class ThresholdCurve:
 
 def _check_precision(precision: float) -> None:
     if not 0 < precision <= 1:
-        raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
+        raise UsageError(f"precision must be above 0 and at most 1, got {precision:g}")
 
 
 def _share(row: Figure, hits: Floats, items: Floats) -> Figure:
@@ -223,26 +224,28 @@ def review_leakage(
     subsets: Mapping[str, str | Path | Iterable[str]] | None = None,
     precision: float = 0.9,
 ) -> Result:
-    """Count what annotators say of candidates for leakage, and choose a threshold.
+    """Count the labels of leakage candidates, and find the lowest threshold with a precision.
 
     Args:
-        annotations: of sheets that ask for `LEAKAGE`; see `read_annotations`.
-        subsets: name -> ids of test queries, or a file of ids, one per line: counted apart.
-        precision: what the pairs that the threshold keeps must have, above 0, at most 1.
+        annotations: verdicts from sheets with the question `LEAKAGE`; see `read_annotations`.
+        subsets: name -> ids of test queries, or a file of ids, one per line; each is also counted
+            separately.
+        precision: the precision of the threshold, above 0 and at most 1.
 
     Returns:
-        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not (`group`), of
-        how many test queries; how many are of each type; the `agreements` of annotators on types,
-        on labels where several that are given together are a label of their own, and on whether a
-        pair leaks; and what `ThresholdCurve.at` says of round thresholds, and
-        `ThresholdCurve.lowest`. Its facts are the label of every pair, and which pairs are
-        disputed, unsettled (as many say that it leaks as that it does not: it counts nowhere) or
-        not judged.
+        For each subset and ``all`` (column `slice`), the numbers of pairs that leak and do not leak
+        (`group`), and of their test queries; the number of pairs of each type; the `agreements` on
+        types, on combinations of chosen labels, and on leaking or not; the figures of
+        `ThresholdCurve.at` for `ThresholdCurve.round_thresholds`, and of `ThresholdCurve.lowest`.
+
+        The facts hold the label of every pair, the disputed pairs, the unsettled pairs and the
+        number of unjudged pairs. In an unsettled pair, leaking and other labels are equally many;
+        no figure counts it.
 
     Raises:
-        UsageError: if nothing is judged, or for precision.
+        UsageError: if no pair is judged, or `precision` is out of range.
         NotFoundError: if a file of ids does not exist.
-        CollectionError: if it is malformed.
+        CollectionError: if a file of ids is malformed.
 
     Examples:
         >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
@@ -253,7 +256,7 @@ def review_leakage(
     """
     _check_precision(precision)
     if not annotations.verdicts:
-        raise UsageError("no pair of these sheets is judged; fill in the column label")
+        raise UsageError("no pair of the sheets is judged; fill in the column label")
     labels = annotations.labels(LEAKS)
     unsettled = [pair for pair, label in labels.items() if label is None]
     counted = {pair: label for pair, label in labels.items() if label is not None}
@@ -291,12 +294,12 @@ def _ids(source: str | Path | Iterable[str]) -> frozenset[str]:
         return frozenset(source)
     findings = FindingLog()
     ids = frozenset(line.strip() for _, line in numbered_lines(Path(source), findings))
-    findings.stop_if_any(CollectionError, f"{source} is no list of ids:")
+    findings.stop_if_any(CollectionError, f"{source} is not a list of ids:")
     return ids
 
 
 def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -> Iterator[Figure]:
-    """Yield how many pairs leak, in the layout of Table 2, and how many are of each type."""
+    """Yield the numbers of leaking and other pairs, as in Table 2, and of pairs of each type."""
     everything = frozenset(pair.test_id for pair in labels)
     for name, members in {**subsets, "all": everything}.items():
         for kind, leaks in (("leaking", True), ("not", False)):
@@ -332,47 +335,47 @@ def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) 
     lines = []
     if unsettled:
         lines.append(
-            f"unsettled pairs: {unsettled}, of which as many annotators say that they leak as that "
-            "they do not; they count nowhere. --disputed writes a sheet of them; judge it together "
-            "and give it back with the others"
+            f"unsettled pairs: {unsettled}, with equally many labels for and against a leak; no "
+            "figure counts them. --disputed writes a sheet of them: judge it together, and give it "
+            "with the other sheets"
         )
     if unjudged:
-        lines.append(f"{unjudged} pairs of the sheets are not judged yet")
+        lines.append(f"{unjudged} pairs of the sheets are not judged")
     cosines = [pair.cosine for pair in labels if pair.cosine is not None]
     if not cosines:
-        return [*lines, "no pair that counts has a cosine, so there is no threshold to choose"]
+        return [*lines, "no judged pair has a cosine: no threshold can be computed"]
     if without := len(labels) - len(cosines):
-        lines.append(f"{without} pairs have no cosine; thresholds leave them out")
+        lines.append(f"{without} pairs have no cosine; thresholds ignore them")
     below = sum(cosine <= PUBLISHED_THRESHOLD for cosine in cosines)
     return [
         *lines,
-        "recall is that of judged pairs; intervals count other test queries, as the pairs of "
-        "one query are not independent",
+        "recall is over judged pairs; intervals are over test queries, as the pairs of one query "
+        "are not independent",
         f"{below} of {len(cosines)} pairs have a cosine of at most {PUBLISHED_THRESHOLD}, the "
-        f"threshold of Fröbe et al.; the least is {min(cosines):.4f}",
+        f"threshold of Fröbe et al.; the lowest is {min(cosines):.4f}",
     ]
 
 
 def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -> list[str]:
     lines: list[str] = []
-    for row, which, none in zip(
+    for row, title, missing in zip(
         lowest,
         (
             f"the lowest threshold with a precision of {precision:g}",
-            f"the lowest whose precision has an interval from {precision:g} up",
+            f"the lowest threshold whose precision has an interval at or above {precision:g}",
         ),
         (
             f"no threshold has a precision of {precision:g}",
-            f"no threshold has a precision whose interval begins at {precision:g} or above",
+            f"no threshold has a precision with an interval at or above {precision:g}",
         ),
         strict=True,
     ):
         if row.value is None:
-            return [*lines, none]
+            return [*lines, missing]
         ends = "" if row.interval is None else " [{:.4f}, {:.4f}]".format(*row.interval)
         pairs, _, of_pairs, _ = curve.at(row.value)
-        in_words = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
-        lines.append(f"{which}: {row.value:.4f}{ends}, which keeps {in_words}")
+        kept = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
+        lines.append(f"{title}: {row.value:.4f}{ends}, which keeps {kept}")
     return lines
 
 
@@ -401,4 +404,4 @@ _TABLES: Sequence[TableSpec] = (
         },
     ),
 )
-"""The counts in the layout of Table 2, the types, the agreement, and the thresholds."""
+"""The tables of counts (as Table 2), types, agreement and thresholds."""
