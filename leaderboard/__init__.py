@@ -1,8 +1,9 @@
 """The leaderboard: descriptions of systems, entries and their figures, the gate, and the pages.
 
 `submit_system` writes an entry, `check_entry` and `check_entries` are the gate, `load_entries`
-reads what stands, and `build_site` draws it. It may use `leakage`, `evaluation`, `data`, `runs`,
-`stats`, `output`, `checked`, `plumbing`, `shifts`, `libraries` and `errors`.
+reads the newest entries, and `build_site` writes the pages. The room may use `leakage`,
+`evaluation`, `data`, `runs`, `stats`, `output`, `checked`, `plumbing`, `shifts`, `libraries` and
+`errors`.
 """
 
 from msshift_bench.leaderboard.description import (

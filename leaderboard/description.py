@@ -1,8 +1,8 @@
-"""The leaderboards, as ``boards.toml`` describes them, and systems, as their authors do.
+"""The boards of ``boards.toml``, and the descriptions of systems.
 
-An author's ``system.toml`` says what a system is, what it trained on, and how to repeat it.
-``training.csv`` holds what cannot be derived without the data set: for each model how many queries
-it was trained on, their digest, and how many test queries of each group are among them.
+An author's ``system.toml`` describes a system, its training and how to repeat its results.
+``training.csv`` holds counts that need the data set: for each model the number of its training
+queries, their digest, and the number of test queries of each group among them.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class Board:
         id: the name of its folder of entries, e.g. ``"ms-marco"``.
         title: the title of its page.
         description: the data of its results.
-        kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
+        kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for a smaller board.
         warning: the warning on top of every page of the board; "" for none.
-        reference: the name of the system that the others' leads are computed over.
-        shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
-            the order in which the page shows them.
-        groups: shift -> group -> one line on it. A shift of labels has these groups.
+        reference: the name of the system over which other systems' leads are computed.
+        shifts: shift -> digests of the accepted test sets (`digest_of_test_sets`), in the order of
+            the page.
+        groups: shift -> group -> its one-line description.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Board:
 
 
 def read_boards(text: str) -> Mapping[str, Board]:
-    """Return the boards in a text of the form of ``boards.toml``, by their ids."""
+    """Return id -> board for a text in the form of ``boards.toml``."""
     boards = {}
     for name, table in tomllib.loads(text).items():
         groups, shifts = table.get("groups", {}), {}
@@ -109,17 +109,17 @@ def read_boards(text: str) -> Mapping[str, Board]:
 
 
 BOARDS = read_boards((files(__package__) / "boards.toml").read_text("utf-8"))
-"""Every board by its id, the benchmark itself first."""
+"""Id -> board; the benchmark itself is first."""
 
 BOARD_SHIFTS = known_shifts(shift for board in BOARDS.values() for shift in board.shifts)
-"""The table of shifts with those of labels that a board has."""
+"""Name -> shift: the built-in shifts, and the shifts of labels on the boards."""
 
 ShiftName = Annotated[str, valid_name("shift", BOARD_SHIFTS, (*LISTED_SHIFTS, *BOARD_SHIFTS))]
 """The name of a shift."""
 
 
 DESCRIPTION_NAME = "system.toml"
-"""The name of the file in an entry."""
+"""The file name of a description."""
 
 FAMILIES = (
     "dense",
@@ -130,14 +130,14 @@ FAMILIES = (
     "hybrid",
     "other",
 )
-"""The kinds of systems."""
+"""The families of systems."""
 
 
 _Unstated = BeforeValidator(lambda value: None if value == "" else value)
 
 
 def _commands(value: object) -> object:
-    """Read one command a line."""
+    """Return the lines of a text, without empty ones; other values unchanged."""
     if isinstance(value, str):
         return [line.strip() for line in value.splitlines() if line.strip()]
     return value
@@ -148,7 +148,7 @@ def _day(value: object) -> object:
 
 
 class SubmittedSystem(Checked):
-    """What a system is; ``leaderboard/system.toml`` explains every field."""
+    """The table ``[system]`` of a description; ``leaderboard/system.toml`` explains every field."""
 
     name: Slug
     title: Name
@@ -165,7 +165,7 @@ class SubmittedSystem(Checked):
 
 
 class Training(Checked):
-    """How it was trained."""
+    """The table ``[training]`` of a description."""
 
     data: Text
     hard_negatives: Text
@@ -175,26 +175,26 @@ class Training(Checked):
 
 
 class Reproduction(Checked):
-    """How others make the results again."""
+    """The table ``[reproduction]`` of a description."""
 
     commands: Annotated[tuple[Name, ...], Field(max_length=30), Listed, BeforeValidator(_commands)]
     tolerance: Annotated[float | None, Field(ge=0, le=1, strict=False), _Unstated]
 
 
 class Description(Checked):
-    """A system on a board, as its author describes it.
+    """The author's description of a system on a board.
 
     Attributes:
-        board: the board of the results.
-        version: from 1; an entry that stands never changes.
-        authors: who made the system.
-        note: why this version replaces the last.
+        board: the id of the board.
+        version: the version, from 1; an accepted version never changes.
+        authors: the names of the authors.
+        note: the reason for this version; "" for the first.
         submitted: the day, e.g. ``"2026-11-21"``.
-        source: the paper that printed the figures; "" if they are scores of runs.
-        rankings: the published rankings that the figures were computed from; "" if there are none.
+        source: the paper that printed the figures; "" if the figures were computed.
+        rankings: the published rankings that the figures were computed from; "" for none.
         system: the system.
-        training: how it was trained.
-        reproduction: how others make the results again.
+        training: its training.
+        reproduction: the commands that repeat the results, and the tolerance.
     """
 
     board: Annotated[str, valid_name("board", BOARDS)]
@@ -212,17 +212,17 @@ class Description(Checked):
 
     @property
     def reported(self) -> str:
-        """Where its figures were reported; "" if they are computed from per-query scores."""
+        """The source of reported figures; "" if figures are computed from per-query scores."""
         return self.source or self.rankings
 
     @property
     def name(self) -> str:
-        """Its name on all boards, e.g. ``mini/bm25``."""
+        """The board and the system's name, e.g. ``mini/bm25``."""
         return f"{self.board}/{self.system.name}"
 
     @property
     def place(self) -> str:
-        """Its folder among entries, e.g. ``mini/bm25/v1``."""
+        """The path of its folder below the folder of entries, e.g. ``mini/bm25/v1``."""
         return f"{self.name}/v{self.version}"
 
 
@@ -236,18 +236,18 @@ def read_description(path: Path) -> Description:
 
     Raises:
         NotFoundError: if there is no such file.
-        SubmissionError: if it is no TOML, or fields are missing, unknown or wrong; with all of
-            them, each with its line if it has one.
+        SubmissionError: if it is not TOML, or fields are missing, unknown or wrong. The error lists
+            all such fields, with their lines if known.
     """
     if not path.exists():
         raise NotFoundError(
-            f"no file {path}; 'msshift submit --template > {path}' writes one to fill in"
+            f"no file {path}; 'msshift submit --template > {path}' writes a template to fill in"
         )
-    return read_toml(path, Description, SubmissionError, f"{path} does not describe a system:")
+    return read_toml(path, Description, SubmissionError, f"{path} is no valid description:")
 
 
 def write_description(path: Path, description: Description) -> None:
-    """Write a ``system.toml`` that `read_description` reads back; equal values give equal bytes."""
+    """Write a ``system.toml`` for `read_description`; equal descriptions give equal bytes."""
     path.write_text("\n".join(_toml(description.model_dump())).lstrip("\n") + "\n", "utf-8")
 
 
@@ -257,7 +257,7 @@ def _toml(values: Mapping[str, Any], table: str = "") -> Iterator[str]:
         yield f"\n[{table}]"
     for name, value in values.items():
         if not isinstance(value, Mapping):
-            # A text, a number and a list of these are written alike in JSON and in TOML.
+            # Texts, numbers and their lists have the same form in JSON and TOML.
             yield f"{name} = {json.dumps('' if value is None else value, ensure_ascii=False)}"
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -265,46 +265,47 @@ def _toml(values: Mapping[str, Any], table: str = "") -> Iterator[str]:
 
 
 TRAINING_NAME = "training.csv"
-"""The name of the file in an entry."""
+"""The file name of the counts of training queries."""
 
 CLASSES: Mapping[str, str] = {
-    "held-out": "it declares its training queries, and none is a test query of the shift",
+    "held-out": "its training queries are declared, and none is a test query of the shift",
     "held-out-reported": "its paper states its training queries and holds each group out of them; "
     "there are no lists to check",
     "trained-on-test": "test queries of the shift are among its training queries",
     "trained-on-everything": "it was trained on queries of every group, without a list of them: it "
     "may have seen the test queries",
-    "undeclared": "it does not say which queries it was trained on",
+    "undeclared": "its training queries are not declared",
     "none": "it was not trained",
 }
 """The classes of training queries: class -> its meaning."""
 
 UNDECLARED = "undeclared"
-"""Trained on queries that the author does not declare."""
+"""The declaration that training queries are not declared."""
 LISTS = "train/{shift}/{held_out}.txt.gz"
-"""Trained on the queries of the lists that an entry holds."""
+"""The declaration of lists in the entry's folder."""
 UNLISTED = (EVERYTHING, UNDECLARED)
-"""Declarations without queries that could be counted."""
+"""The declarations without countable queries."""
 WORDS = (OWN_SPLIT, NONE, *UNLISTED)
 ALL_GROUPS = "all"
-"""The model of a system that was not trained per group."""
+"""The model name of a system that was not trained per group."""
 _MOST_IDS = 5_000_000
-"""The longest list: MS MARCO has a fifth as many queries."""
+"""The most ids in a list: about five times the queries of MS MARCO."""
 
 
 class TrainedOn(Checked):
-    """A model's training queries, and the test queries of one group among them.
+    """Counts of a model's training queries, and of one group's test queries among them.
 
     Attributes:
-        shift: the shift.
+        shift: the shift's name.
         model: the held-out group, or ``all`` for a system that was not trained per group.
         queries: the number of training queries.
         sha256: the digest of their ids, sorted, one per line.
-        group: a group with test queries.
-        test_queries: how many of these are among the training queries.
-        leaked: if they are zero-shot to the model, how many have a near-duplicate among the
-            training queries; `None` if they are not, or the texts are not known.
-        state: whether the training queries contain queries that the data set labels with the group.
+        group: the group of the test queries.
+        test_queries: the number of the group's test queries among the training queries.
+        leaked: the number of the group's test queries with a near-duplicate among the training
+            queries; `None` if the group is not zero-shot to the model, or texts are unknown.
+        state: ``seen`` if queries of the group are among the training queries, ``unseen`` if not,
+            or ``unknown``.
     """
 
     shift: ShiftName
@@ -318,7 +319,7 @@ class TrainedOn(Checked):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Its shift, model and group."""
+        """The shift, model and group."""
         return self.shift, self.model, self.group
 
 
@@ -326,7 +327,7 @@ def leaked_share(rows: Iterable[TrainedOn], scores: Scores) -> float | None:
     """Return the share of zero-shot test queries that leaked into training, over all models.
 
     Returns:
-        A fraction; `None` if a model has no count.
+        The share, 0 to 1; `None` if a count is missing.
     """
     zero_shot = [
         len(scores.groups[group])
@@ -344,19 +345,19 @@ def count_training(
     """Count test queries among the declared training queries of each model.
 
     Args:
-        description: what the author declares.
+        description: the description, with the declaration for the shift.
         folder: the folder to which paths of lists are relative.
         scores: the system's scores on the shift.
-        dataset: the data set that the runs answer. Without it the data set's own split cannot be
-            counted, nor what leaked.
+        dataset: the data set of the runs. Without it, the data set's own split and leaked queries
+            cannot be counted.
 
     Yields:
-        A row per model and group; none if the author declares nothing, or it cannot be counted.
+        A row per model and group; no rows for a declaration without countable queries.
 
     Raises:
         NotFoundError: if a list is missing.
-        SubmissionError: if a file is no list of query ids.
-        UnknownNameError: if the data set's own split is declared, and it has none.
+        SubmissionError: if a file is not a list of query ids.
+        UnknownNameError: if the data set's own split is declared, but the data set has none.
     """
     shift, declared = get_shift(scores.shift_name), description.training.queries[scores.shift_name]
     tests = {group: frozenset(scores.ids_of(group)) for group in scores.groups}
@@ -398,25 +399,24 @@ def _group_states(
     model: str,
     labels: Mapping[str, Sequence[str]] | None,
 ) -> dict[str, GroupState]:
-    """Return group -> whether a model trained on its queries.
+    """Return group -> ``seen``, ``unseen`` or ``unknown``: whether a model trained on its queries.
 
-    A list without a query of a group is ``unseen`` only if all its queries have labels.
+    A group without queries in a list is ``unseen`` only if all queries of the list have labels.
 
     Args:
         declared: the declaration.
-        ids: the training queries.
+        ids: the ids of the training queries.
         shift: the shift.
-        model: the model.
-        labels: query_id -> its groups, for a list; `None` without a data set, or for another
-            declaration.
+        model: the model's name.
+        labels: query_id -> its groups; `None` without a data set, or if no list is declared.
     """
     states = group_states(shift, model, declared)
     if labels is None or not states:
         return states
     listed = [labels.get(query_id) for query_id in ids]
-    found = {group for groups in listed for group in groups or ()}
-    rest = UNKNOWN if None in listed else UNSEEN
-    return {group: SEEN if group in found else rest for group in states}
+    seen = {group for groups in listed for group in groups or ()}
+    other_state = UNKNOWN if None in listed else UNSEEN
+    return {group: SEEN if group in seen else other_state for group in states}
 
 
 def list_path(folder: Path, pattern: str, shift: str, model: str) -> Path:
@@ -432,7 +432,7 @@ def _unseen(shift: Shift, model: str) -> list[str]:
 def _leaked(
     ids: Sequence[str], tests: Mapping[str, frozenset[str]], dataset: Dataset | None
 ) -> dict[str, int]:
-    """Return group -> how many of its test queries leaked; nothing where texts are not known."""
+    """Return group -> the number of its leaked test queries; `{}` if texts are unknown."""
     if not ids or not tests:
         return dict.fromkeys(tests, 0)
     parts = (
@@ -461,20 +461,20 @@ def read_ids(path: Path) -> tuple[str, ...]:
 
     Raises:
         NotFoundError: if there is no such file.
-        SubmissionError: if it is too long, damaged or no text, or if a line is blank, holds more
-            than an id, or is there twice.
+        SubmissionError: if the file is too long, damaged or binary, or if a line is empty, repeated
+            or not one id.
     """
     log, ids = FindingLog(), set()
-    for number, query_id in numbered_lines(path, log, problem_of=_no_id):
+    for number, query_id in numbered_lines(path, log, problem_of=_problem_of_line):
         if query_id in ids:
-            log.add("repeated-id", f"{query_id!r} is there twice", str(path), number)
+            log.add("repeated-id", f"{query_id!r} is repeated", str(path), number, "remove it")
         ids.add(query_id)
-    log.stop_if_any(SubmissionError, f"{path} is no list of query ids:")
+    log.stop_if_any(SubmissionError, f"{path} is not a list of query ids:")
     return tuple(sorted(ids))
 
 
-def _no_id(number: int, line: bytes) -> str:
-    """Say why a line ends the reading of a list; "" if it does not."""
+def _problem_of_line(number: int, line: bytes) -> str:
+    """Return why a line cannot be read; "" if it can."""
     if number > _MOST_IDS:
         return f"more than {_MOST_IDS:,} ids"
     is_id = len(line) <= 200 and len(line.split()) <= 1

@@ -1,9 +1,9 @@
 """The entries of the leaderboards: accepted submissions, in every version, and their figures.
 
-An entry is a folder, ``<board>/<system>/v<n>``: ``system.toml`` (what its author says) and either
-``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (reported: a paper's, as
-printed, or computed from rankings that others published).
-Everything else is computed when it is read.
+An entry is a folder, ``<board>/<system>/v<n>``. It holds the description, ``system.toml``, and
+either ``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (reported). Reported
+figures were printed in a paper, or computed from published rankings. All other properties are
+computed when they are read.
 """
 
 from __future__ import annotations
@@ -58,30 +58,30 @@ from msshift_bench.shifts import get_shift
 from msshift_bench.stats import FIGURES, MEAN, Claim, Figure, Figures, infer, rel_loss
 
 SCORES_NAME = "scores.parquet"
-"""The name of the file in an entry."""
+"""The file name of per-query scores."""
 
 SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
-"""The settings of every entry; pages show the first measure first."""
+"""The evaluation settings of every entry; pages show the first measure first."""
 
 MEASURES = tuple(measure.name for measure in SETTINGS.measures)
-"""The names of its measures."""
+"""The names of the measures of `SETTINGS`."""
 
 COLUMNS = {name: FIGURES[name].title for name in ("out", "rel_loss", "avg_in")}
-"""The figures of a board's tables -> their heads. Systems are sorted by the first, not by Rel Loss:
-a system that learns nothing loses nothing."""
+"""Figure of a board's tables -> title of its column. Systems are sorted by the first, Out, not by
+Rel Loss: a weak system may have no loss."""
 
 FIGURES_NAME = "figures.csv"
-"""The name of the file of reported figures."""
+"""The file name of reported figures."""
 
 RESCORED_NAME = "rescored.csv"
-"""The file of the maintainers beside the boards: whose run files were scored again, and when."""
+"""The maintainers' file in the folder of entries: entries whose run files they scored again."""
 
 BADGES: Mapping[str, str] = {
     "rescored": "a maintainer scored its run files again",
-    "by its authors": "its authors scored it; nobody has scored its run files again",
-    "from a paper": "taken from a paper as printed; nothing was computed here",
-    "from published rankings": "computed from rankings or scores of queries that others published; "
-    "the files are not here",
+    "by its authors": "its authors scored its run files; no maintainer scored them again",
+    "from a paper": "copied from a paper as printed; not computed here",
+    "from published rankings": "computed from published rankings or per-query scores, which are not "
+    "stored here",
 }
 """The source of an entry's scores: badge -> its meaning."""
 
@@ -90,7 +90,7 @@ _Unnamed = Annotated[Line, BeforeValidator(lambda text: text or "")]
 
 
 class ReportedFigure(Checked):
-    """A figure that was reported: see `Figure`, of which it is a part."""
+    """A row of ``figures.csv``; its columns are attributes of `Figure`."""
 
     shift: Name
     measure: Name
@@ -105,11 +105,11 @@ class ReportedFigure(Checked):
 
 
 class Rescored(Checked):
-    """That an entry's run files gave its scores.
+    """A row of ``rescored.csv``: an entry whose run files, scored again, gave its scores.
 
     Attributes:
-        entry: its folder, e.g. ``mini/bm25/v1``.
-        sha256: the digest of its ``scores.parquet``, to which alone the row applies.
+        entry: the entry's path, e.g. ``mini/bm25/v1``.
+        sha256: the digest of its ``scores.parquet``. For any other file, the row is ignored.
         date: the day.
     """
 
@@ -124,7 +124,7 @@ class Entry:
 
     Attributes:
         folder: its folder.
-        description: what its author says.
+        description: its description.
     """
 
     folder: Path
@@ -137,7 +137,7 @@ class Entry:
 
     @cached_property
     def rescored(self) -> str:
-        """The day on which its run files gave these very scores; "" if no maintainer tried.
+        """The day on which a maintainer reproduced the current scores from run files; "" if none.
 
         Raises:
             SubmissionError: if `RESCORED_NAME` cannot be read.
@@ -155,26 +155,26 @@ class Entry:
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """Shift -> its per-query scores; nothing for reported figures.
+        """Shift -> per-query scores; `{}` for reported figures.
 
         Raises:
             NotFoundError: if there is no file of scores.
-            DataError: if it holds no such scores; see `read_per_query`.
+            DataError: if the file does not hold valid scores; see `read_per_query`.
         """
         path = self.folder / SCORES_NAME
         return {} if self.description.reported else read_per_query(path, MEASURES, BOARD_SHIFTS)
 
     @cached_property
     def head(self) -> dict[str, Any]:
-        """What was recorded when its runs were scored; nothing for reported figures.
+        """The record of the scoring; `{}` for reported figures.
 
-        ``data`` says what the runs answer, ``runs`` has their digests, and ``rankings`` those of
-        what they rank, whatever their scores; entries that were written before there were any have
-        ``""``. ``warnings`` says why figures may not be what they seem. Nobody checks it: it tells
-        where the scores came from, and no figure rests on it.
+        ``data`` identifies the data set of the runs. ``runs`` maps run names to digests.
+        ``rankings`` maps them to digests of their rankings, without scores; in early entries they
+        are ``""``. ``warnings`` lists the warnings of the evaluation. The gate does not verify the
+        record, and no figure depends on it.
 
         Raises:
-            SubmissionError: if there is no such record.
+            SubmissionError: if the record is missing or malformed.
         """
         if self.description.reported:
             return {}
@@ -187,23 +187,23 @@ class Entry:
             data = {name: str(head["data"][name]) for name in names}
             warnings = [str(n["text"]) for n in head.get("notes", ()) if n["kind"] == "doubt"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            message = f"its metadata do not say what was scored: {error!r}"
-            finding = Finding("no-head", message, str(path))
-            raise SubmissionError("these are no per-query scores:", [finding]) from None
+            message = f"the metadata do not name the data and runs: {error!r}"
+            finding = Finding("no-head", message, str(path), 0, "write it with 'msshift submit'")
+            raise SubmissionError("the per-query scores cannot be used:", [finding]) from None
         return {"data": data, "runs": runs, "rankings": rankings, "warnings": warnings}
 
     @cached_property
     def training(self) -> list[TrainedOn]:
-        """What its models were trained on; nothing for reported figures.
+        """The rows of ``training.csv``; `[]` for reported figures.
 
         Raises:
             NotFoundError: if there is no such file.
-            SubmissionError: if a row or a cell is wrong; with all of them, each with its line.
+            SubmissionError: if a row or a cell is wrong. The error lists every such line.
         """
         path = self.folder / TRAINING_NAME
         if self.description.reported:
             return []
-        return read_rows(path, TrainedOn, SubmissionError, f"{path} counts no training queries:")
+        return read_rows(path, TrainedOn, SubmissionError, f"{path} cannot be used:")
 
     @cached_property
     def training_class(self) -> str:
@@ -222,22 +222,22 @@ class Entry:
         return "held-out" if any(row.queries for row in self.training) else "none"
 
     def states_of(self, shift: str, model: str = FOR_ALL) -> dict[str, GroupState]:
-        """Return group -> whether a model trained on its queries; see `group_states`."""
-        unnamed = NONE if self.training_class == NONE else UNDECLARED
-        declared = self.description.training.queries.get(shift, unnamed)
+        """Return group -> ``seen``, ``unseen`` or ``unknown`` in training; see `group_states`."""
+        default = NONE if self.training_class == NONE else UNDECLARED
+        declared = self.description.training.queries.get(shift, default)
         rows = [row for row in self.training if (row.shift, row.model) == (shift, model)]
         listed = {row.group: row.state for row in rows if declared == LISTS}
         return group_states(get_shift(shift), model, declared) | listed
 
     @property
     def unbalanced(self) -> set[str]:
-        """The shifts whose models were not all trained on equally many queries."""
+        """The shifts whose models have different numbers of training queries."""
         shifts = [shift for shift, _ in {(row.shift, row.queries) for row in self.training}]
         return {shift for shift in shifts if shifts.count(shift) > 1}
 
     @cached_property
     def figures(self) -> list[Figure]:
-        """Every figure: of scores as computed now, others as reported, and what follows.
+        """All figures, computed from scores or reported, completed by `complete_figures`.
 
         Raises:
             NotFoundError: if a file is missing.
@@ -246,7 +246,7 @@ class Entry:
         figures = [f for part in self.scores.values() for f in figures_of(part)]
         if self.description.reported:
             path = self.folder / FIGURES_NAME
-            rows = read_rows(path, ReportedFigure, SubmissionError, f"{path} holds no figures:")
+            rows = read_rows(path, ReportedFigure, SubmissionError, f"{path} cannot be used:")
             figures = [Figure(**row.model_dump()) for row in rows]
         return [
             figure._replace(test=test)
@@ -256,10 +256,10 @@ class Entry:
 
     @property
     def older(self) -> list[Entry]:
-        """The versions before that lie beside it, the last first.
+        """The earlier versions in the system's folder, the newest first.
 
         Raises:
-            SubmissionError: if one of them describes no system.
+            SubmissionError: if a description is not valid.
         """
         folders = [
             self.folder.with_name(f"v{n}") for n in range(self.description.version - 1, 0, -1)
@@ -268,50 +268,50 @@ class Entry:
 
 
 def entries_folder() -> Path:
-    """Return the folder of the entries that come with the package."""
+    """Return the folder of the package's entries."""
     return Path(str(files(__package__))) / "entries"
 
 
 def read_rescored(root: Path) -> list[Rescored]:
-    """Return whose run files were scored again, of a folder of entries.
+    """Return the rows of ``rescored.csv`` in a folder of entries; `[]` without such a file.
 
     Raises:
-        SubmissionError: if the file is none.
+        SubmissionError: if the file is malformed.
     """
     path = root / RESCORED_NAME
-    summary = f"{path} does not name entries:"
+    summary = f"{path} cannot be used:"
     return read_rows(path, Rescored, SubmissionError, summary) if path.exists() else []
 
 
 def open_entry(folder: Path) -> Entry:
-    """Read what the author of one version says; scores and figures are read when asked for.
+    """Read the description of one version; scores and figures are read at first access.
 
     Raises:
         NotFoundError: if there is no description.
-        SubmissionError: if it describes no system.
+        SubmissionError: if the description is not valid.
     """
     return Entry(folder, read_description(folder / DESCRIPTION_NAME))
 
 
 def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
-    """Read the newest version of every entry; the gate (`check_entries`) checks them.
+    """Read the newest version of every entry, without the checks of `check_entries`.
 
     Args:
-        roots: folders of ``<board>/<system>/v<n>``; by default the package's. Of a system that two
-            of them hold, that of the later folder counts.
+        roots: folders of ``<board>/<system>/v<n>``; by default the package's. If several folders
+            hold a system, the last folder is used.
 
     Returns:
         The entries by board in the order of `BOARDS`, then by system.
 
     Raises:
         NotFoundError: if there is no such folder, or a version lacks its description.
-        SubmissionError: if a file describes no system.
+        SubmissionError: if a description is not valid.
     """
     newest: dict[tuple[int, str], Entry] = {}
     for root in map(Path, roots or (entries_folder(),)):
         clean_up(root)
         if not root.is_dir():
-            raise NotFoundError(f"no folder of entries at {root}")
+            raise NotFoundError(f"no folder of entries at {root}; give an existing folder")
         for board, name in enumerate(BOARDS):
             for system in root.glob(f"{name}/[a-z0-9]*"):
                 if numbers := [int(path.name[1:]) for path in system.glob("v[1-9]*")]:
@@ -320,19 +320,19 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
 
 
 def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
-    """Return the per-query scores of an entry, to compare other systems with.
+    """Return the per-query scores of an entry, for comparison with other systems.
 
     Args:
         name: ``<board>/<system>`` for the newest version, or ``<board>/<system>/v<n>``.
         roots: folders of entries, in addition to the package's.
 
     Returns:
-        Its scores on each shift. The system is named as in ``bm25 (board)``; `Scores.source` holds
-        the entry's place, badge, training queries and warnings.
+        The scores on each shift. `Scores.system` has the form ``bm25 (board)``; `Scores.source`
+        holds the entry's path, badge, class of training queries and warnings.
 
     Raises:
         UnknownNameError: if there is no such entry, or no such version.
-        UsageError: if the entry stores no scores: its figures were reported.
+        UsageError: if the entry has reported figures, without scores.
         MsShiftError: as `load_entries`, and as `Entry.scores`.
 
     Examples:
@@ -349,17 +349,17 @@ def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
         entry = open_entry(entry.folder.with_name(check_name("version", f"v{version}", versions)))
     if entry.description.reported:
         raise UsageError(
-            f"{name} stores no scores of queries: its figures are {entry.badge}; choose an entry "
-            "whose runs were scored"
+            f"{name} has no per-query scores: its figures are {entry.badge}; choose an entry whose "
+            "runs were scored"
         )
-    named = f"{board.partition('/')[2]}{f' v{version}' * bool(version)} (board)"
+    system = f"{board.partition('/')[2]}{f' v{version}' * bool(version)} (board)"
     trained = CLASSES[entry.training_class]
     source = f"entry {entry.description.place}, {entry.badge}; training queries: {trained}"
     source = "; ".join([source, *entry.head["warnings"]])
     return [
         replace(
             part,
-            system=named,
+            system=system,
             states={model: entry.states_of(shift, model) for model in part.models},
             source=source,
         )
@@ -368,28 +368,29 @@ def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
 
 
 def score_submission(opened: OpenedRuns, system: str) -> Scored:
-    """Score the run sets of one system by the settings of the boards.
+    """Score the run sets of one system with `SETTINGS`.
 
     Args:
         opened: its run sets, at least one, at most one per shift, with their data set.
         system: the system's name.
 
     Raises:
-        RunError: if runs and data do not belong together, or a run file is missing or malformed.
+        RunError: if the runs were made for other data, or a run file is missing or malformed.
     """
     run_sets = [replace(run_set, system=system) for run_set in opened.run_sets]
     return score_opened(replace(opened, run_sets=run_sets), SETTINGS)
 
 
 def figures_of(scores: Scores) -> Iterator[Figure]:
-    """Yield every figure of a system on a shift, measure by measure, as the boards name them.
+    """Yield all figures of a system on a shift, measure by measure, with the boards' names.
 
-    They are ``out``, ``avg_in``, ``loss`` and ``rel_loss`` of each group and of `MEAN`; ``without
-    C0``, the mean of one model; ``effect_size`` and ``missing`` (queries that run files lack, over
-    all models). A system that was not trained per group has its scores under ``out``, and no loss.
+    They are ``out``, ``avg_in``, ``loss`` and ``rel_loss`` of each group and of `MEAN`; the mean of
+    each model, such as ``without C0``; ``effect_size``; and ``missing``, the number of queries
+    without a ranking, over all models. A system that was not trained per group has only ``out``
+    for its scores, and no loss.
 
     Raises:
-        DataError: if no query of a group is left to count.
+        DataError: if a group has no query with scores.
     """
     for row in _untested(system_claims(scores, SETTINGS)):
         bare = row._replace(low=None, high=None, counts="", seed_sd=None, seed_share=None)
@@ -402,7 +403,7 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
 
 
 def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
-    """Yield the leads of a system over another, on every shift where both have the same queries."""
+    """Yield the leads of an entry over a reference, on every shift with equal test queries."""
     for shift, scores in entry.scores.items() if entry is not reference else ():
         other = reference.scores.get(shift) if reference else None
         if other is None or {g: other.ids_of(g) for g in other.groups} != {
@@ -417,27 +418,26 @@ def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
 
 
 def _untested(claims: Iterable[Claim]) -> Iterator[Figure]:
-    """Yield figures as the boards name them, without tests.
+    """Yield the figures of claims with the boards' names, without tests of significance.
 
-    A system that joins a board does not change the figures of the others.
+    Therefore a new system on a board does not change the figures of other systems.
     """
     for row in infer((claim._replace(family=()) for claim in claims), SETTINGS):
         yield row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
 
 
 def key_of(figure: Figure) -> tuple[str, str, str, str]:
-    """Return the names of a figure of a board: shift, measure, group and figure."""
+    """Return the shift, measure, group and figure name."""
     return figure.shift, figure.measure, figure.group, figure.figure
 
 
-def complete_figures(printed: Iterable[Figure]) -> list[Figure]:
-    """Return figures, and those that follow from them where they are not printed.
+def complete_figures(reported: Iterable[Figure]) -> list[Figure]:
+    """Return figures, completed by figures that can be computed from them.
 
-    A score of a system that was not trained per group stands under both Avg In and Out. Of a paper,
-    Rel Loss follows from Avg In and Out, and a mean over groups from all groups, rounded as they
-    are.
+    Without Avg In, Out is used: the system was not trained per group. Rel Loss is computed from
+    Avg In and Out, and the mean from all groups. Rounded input gives rounded results.
     """
-    known = {key_of(figure): figure for figure in printed}
+    known = {key_of(figure): figure for figure in reported}
     for out in [figure for figure in known.values() if figure.figure == "out"]:
         shift, measure, group, _ = key_of(out)
         avg_in = known.setdefault((shift, measure, group, "avg_in"), out._replace(figure="avg_in"))

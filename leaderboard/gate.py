@@ -1,8 +1,8 @@
-"""The gate: the checks that an entry passes before it stands on a board.
+"""The gate: the checks that an entry must pass before a board accepts it.
 
-Nothing that an author writes is trusted. Figures are computed from per-query scores when they are
-read; here the scores themselves are checked: against the board's test sets, against other entries,
-and, where data and run files are at hand, against these.
+The gate trusts no file of an author. Figures are computed from per-query scores when they are read.
+The gate checks the scores against the board's test sets and against other entries. If it is given
+the data set and the run files, it also scores the runs again.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ _PLACE = re.compile(
     rf"({'|'.join(BOARDS)})/[a-z0-9][a-z0-9-]{{0,63}}/v[1-9][0-9]{{0,3}}/"
     r"([a-z]+\.(toml|csv|parquet)|train/[A-Za-z0-9-]+/[A-Za-z0-9-]+\.txt\.gz)"
 )
-"""The files of a folder of entries; one that ends in partial is left by a kill."""
+"""The files of a folder of entries; a killed process may leave one that ends in ``partial``."""
 
 _TOLERANCE = 1e-9
-"""How far two scores of one run may lie apart: their last bits depend on the processor."""
+"""The largest difference of equal scores: their last bits depend on the processor."""
 
 _LEAST_EQUAL = 0.9
-"""The share of equal scores from which on runs of two systems seem to be one. Between our own
-systems it is 0.67 at most."""
+"""The lowest share of equal scores for which two systems' runs are reported as near-equal. It is at
+most 0.67 between the project's systems."""
 
 _SEVERITIES: Mapping[str, Literal["error", "warning"]] = dict.fromkeys(
     ("out-above-in", "saw-held-out-group", "near-scores"), "warning"
 )
-"""What is odd, and not wrong."""
+"""Finding code -> severity, for findings that do not refuse an entry."""
 
 _AGAIN = "write the entry again with 'msshift submit'"
 
@@ -86,7 +86,7 @@ class GateResult(NamedTuple):
         folder: its folder.
         entry: its content; `None` if it cannot be read.
         findings: errors and warnings.
-        rescored: whether its run files were scored again, and gave all its scores.
+        rescored: whether its run files were scored again, with equal scores and rankings.
     """
 
     folder: Path
@@ -107,12 +107,12 @@ def check_entry(
 
     Args:
         folder: its folder.
-        dataset: the data set that its runs answer; with it, training queries are counted again.
-        runs: a folder of run sets. If it holds the system's, `dataset` has its test queries, and
-            no newer version lies beside this one, the run files are scored again.
+        dataset: the data set of its runs; if given, training queries are counted again.
+        runs: a folder of run sets. If `dataset` has the test queries and this is the newest
+            version, the system's run files there are scored again.
 
     Returns:
-        The verdict; nothing that an author can do wrong raises an error.
+        The verdict. Mistakes of the author are findings, not exceptions.
     """
     folder = folder.resolve()
     findings = list(_misplaced(folder.parents[2], folder))
@@ -120,7 +120,7 @@ def check_entry(
     try:
         if not findings:
             entry = open_entry(folder)
-            # One check after the other: each rests on those before.
+            # Each check requires the checks before it to pass.
             for check in (_check_place, _check_figures, _check_training):
                 findings += check(entry, dataset) if are_warnings(findings) else ()
             if dataset and runs and are_warnings(findings) and _can_rescore(entry, dataset, runs):
@@ -134,17 +134,17 @@ def check_entry(
 
 
 def _misplaced(root: Path, folder: Path) -> Iterator[Finding]:
-    """Yield a finding for everything in a folder of entries that has no place there."""
+    """Yield a finding for each unexpected file or link in a folder of entries."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            yield Finding("not-a-file", "is a link, or no plain file", str(path))
+            yield Finding("not-a-file", "is a link or a special file", str(path), 0, "remove it")
         elif path.is_file() and not _PLACE.fullmatch(path.relative_to(root).as_posix()):
-            message = f"is no file of <board>/<system>/v<n>; the boards are {', '.join(BOARDS)}"
-            yield Finding("unexpected-file", message, str(path))
+            message = f"unexpected file; expected <board>/<system>/v<n>, boards {', '.join(BOARDS)}"
+            yield Finding("unexpected-file", message, str(path), 0, "remove it")
 
 
 def _broken(entry: Entry, *rules: tuple[bool, str, str, str]) -> list[Finding]:
-    """Return a finding for each rule that is broken: (whether, code, message, fix)."""
+    """Return a finding for each broken rule: (is_broken, code, message, fix)."""
     return [
         Finding(code, message, str(entry.folder), 0, fix, _SEVERITIES.get(code, "error"))
         for is_broken, code, message, fix in rules
@@ -153,7 +153,7 @@ def _broken(entry: Entry, *rules: tuple[bool, str, str, str]) -> list[Finding]:
 
 
 def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
-    """Check that an entry's folder and files are those that its description makes for."""
+    """Check that an entry's folder and files match its description."""
     description, files = entry.description, {p.name for p in entry.folder.iterdir() if p.is_file()}
     place, version = description.place, description.version
     measured = {DESCRIPTION_NAME, SCORES_NAME, TRAINING_NAME}
@@ -163,56 +163,56 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
         (
             place != "/".join(entry.folder.parts[-3:]),
             "wrong-folder",
-            f"its description says that it is {place}",
-            "",
+            f"the folder does not match the description, which is for {place}",
+            f"move it to {place}",
         ),
         (
             version > 1 and not description.note.strip(),
             "note-needed",
-            "a new version says in 'note' why it replaces the last",
-            "",
+            f"'note' is empty in version {version}",
+            "write in 'note' why this version replaces the last",
         ),
         (
             files != expected,
             "wrong-files",
             f"holds {', '.join(sorted(files))}; expected {', '.join(sorted(expected))}",
-            "only reported figures have a 'source', a paper, or published 'rankings'",
+            "write 'source' or 'rankings' in the description only for reported figures",
         ),
     )
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Check that scores are of the board's test sets, from 0 to 1, and plausible."""
+    """Check that scores belong to the board's test sets, are from 0 to 1, and are plausible."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)
         values = [values for run in scores.runs.values() for values in run.scores.values()]
         yield from _broken(
             entry,
-            (not entry.head["runs"], "no-head", "its metadata name no run that was scored", _AGAIN),
+            (not entry.head["runs"], "no-head", "the metadata of its scores name no run", _AGAIN),
             (
                 digest not in board.shifts.get(shift, ()),
                 "test-set-not-accepted",
-                f"{board.id} takes no scores on these queries of {shift} ({digest[:12]})",
-                "score the runs on the data set that the board names",
+                f"{board.id} does not accept scores on these queries of {shift} ({digest[:12]})",
+                "score the runs on the board's data set",
             ),
             (
                 scores.system != name,
                 "wrong-name",
-                f"scores of {scores.system!r}, where the description says {name!r}",
-                "",
+                f"the scores are for {scores.system!r}, but the description is for {name!r}",
+                _AGAIN,
             ),
             (
                 not all(part.min() >= 0 and part.max() <= 1 for part in values),
                 "out-of-range",
                 f"a score on {shift} is not from 0 to 1",
-                "",
+                _AGAIN,
             ),
             (
                 any(run.scores["nDCG@10"].min() >= 1 for run in scores.runs.values()),
                 "leaks-qrels",
-                f"on {shift} a run has every relevant passage first: it holds the qrels",
-                "submit what the system retrieves",
+                f"on {shift} a run ranks every relevant passage first: it holds the qrels",
+                "submit the system's own rankings",
             ),
         )
     shifts = {figure.shift for figure in entry.figures if figure.shift in BOARD_SHIFTS}
@@ -227,13 +227,13 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
             not shifts <= board.shifts.keys(),
             "unknown-shift",
             f"figures on {', '.join(sorted(shifts))}; {board.id} has {', '.join(board.shifts)}",
-            "",
+            "remove the figures on other shifts",
         ),
         (
             any(of_shift and max(of_shift) < 0 for of_shift in losses),
             "out-above-in",
-            "on a shift the model that did not see a group is the best, in every group",
-            "see whether held-out groups were named the wrong way round",
+            "on a shift, Out is above Avg In in every group",
+            "check that each run is named by its held-out group",
         ),
     )
 
@@ -246,7 +246,7 @@ _EACH_MODEL = "declare the queries of each model, or submit one run for all grou
 
 
 def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
-    """Check counts of training queries against lists and scores, and, if at hand, against data."""
+    """Check counts of training queries against lists, scores and, if given, the data set."""
     declared = entry.description.training.queries
     rows = {row.key: row for row in entry.training}
     due = [
@@ -262,41 +262,41 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         (
             list(rows) != due or set(entry.scores) != set(declared if entry.scores else ()),
             "wrong-rows",
-            "shifts, models and groups of its training queries are not those of its scores",
+            "training queries and scores have different shifts, models or groups",
             _AGAIN,
         ),
         (
             bool(entry.scores) and not {*declared.values()} <= {*WORDS, LISTS},
             "wrong-path",
-            f"the training queries of an entry are {LISTS!r}, or one of {', '.join(WORDS)}",
+            f"'training.queries' of an entry must be {LISTS!r}, or one of {', '.join(WORDS)}",
             _AGAIN,
         ),
         *(
             (
                 word in of_models,
                 code,
-                f"its training queries are {word!r}, and there is a model for every group",
+                f"'training.queries' is {word!r}, but there is a model for every group",
                 fix,
             )
             for code, word, fix in (
-                ("not-untrained", NONE, "say which queries these were trained on"),
+                ("not-untrained", NONE, "declare the training queries of each model"),
                 ("not-held-out", EVERYTHING, _EACH_MODEL),
             )
         ),
     )
     yield from findings
     for shift, scores in entry.scores.items() if not findings else ():
-        known = dataset if dataset is not None and _answers(dataset, scores) else None
+        known = dataset if dataset is not None and _has_test_sets(dataset, scores) else None
         is_countable = known is not None or declared[shift] in (NONE, LISTS)
         counted = count_training(entry.description, entry.folder, scores, known)
-        # Without the data set, its own split has no queries to count.
+        # Without the data set, the queries of its own split cannot be counted.
         again = {row.key: row for row in (counted if is_countable else ())}
         yield from _check_held_out(entry, scores, known if declared[shift] == LISTS else None)
         for key, row in [item for item in rows.items() if item[0][0] == shift]:
-            # What leaked is known only where the texts are, and groups only where the labels are.
-            unknown: dict[str, object] = {} if known else {"leaked": row.leaked}
-            unknown |= {"state": row.state} if not known or row.state == UNKNOWN else {}
-            recounted = again.get(key, row).model_copy(update=unknown)
+            # Leaked queries can be counted only with texts, groups only with labels.
+            unchecked: dict[str, object] = {} if known else {"leaked": row.leaked}
+            unchecked |= {"state": row.state} if not known or row.state == UNKNOWN else {}
+            recounted = again.get(key, row).model_copy(update=unchecked)
             size = len(scores.groups[key[2]])
             yield from _broken(
                 entry,
@@ -304,28 +304,29 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
                 (
                     max(row.test_queries, row.leaked or 0) > size,
                     "wrong-count",
-                    f"{row}; the group has {size} test queries",
+                    f"{row}: more than the group's {size} test queries",
                     _AGAIN,
                 ),
             )
 
 
 def _check_held_out(entry: Entry, scores: Scores, dataset: Dataset | None) -> Iterator[Finding]:
-    """Warn of models whose lists hold queries of the group that they are said to be without."""
+    """Yield a warning for each model whose list holds queries of its held-out group."""
     shift = get_shift(scores.shift_name)
-    # Where the groups are training sets, a model has the name of the one that it was given.
+    # If the groups are training sets, a model has the name of its training set.
     queries = [] if dataset is None or shift.by_size else dataset.rows(shift.name, "queries")
     for model in scores.models if queries else ():
         held_out = {query.query_id for query in queries if query.group == model}
         seen = len(
             held_out.intersection(read_ids(list_path(entry.folder, LISTS, shift.name, model)))
         )
-        message = f"{shift.name}/{model}: {seen} of its training queries are of {model}"
-        yield from _broken(entry, (seen > 0, "saw-held-out-group", message, ""))
+        message = f"{shift.name}/{model}: {seen} training queries belong to the held-out {model}"
+        yield from _broken(
+            entry, (seen > 0, "saw-held-out-group", message, "train without these queries")
+        )
 
 
-def _answers(dataset: Dataset, scores: Scores) -> bool:
-    """Say whether a data set has the test sets that scores are of."""
+def _has_test_sets(dataset: Dataset, scores: Scores) -> bool:
     is_held = scores.shift_name in dataset.manifest.shifts
     rows = dataset.test_sets(get_shift(scores.shift_name)).items() if is_held else ()
     ids = {group: [row.query_id for row in part] for group, part in rows}
@@ -333,36 +334,36 @@ def _answers(dataset: Dataset, scores: Scores) -> bool:
 
 
 def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
-    """Say whether run files of a version are at hand, and the data set that they answer."""
+    """Return whether a version is the newest, and its run files and data set are given."""
     has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
     is_newest = not entry.folder.with_name(f"v{entry.description.version + 1}").is_dir()
-    return has_runs and is_newest and all(_answers(dataset, s) for s in entry.scores.values())
+    return has_runs and is_newest and all(_has_test_sets(dataset, s) for s in entry.scores.values())
 
 
 def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, Scores]]:
-    """Score run files of an entry's system: shift -> their scores.
+    """Score the run files of an entry's system again, and yield (shift, scores).
 
     Args:
         entry: the entry.
-        dataset: the data set that the runs answer.
-        runs: the folder that holds the system's folder of run sets, or that folder.
+        dataset: the data set of the runs.
+        runs: the system's folder of run sets, or the folder that contains it.
 
     Raises:
         NotFoundError: if there is no run set.
         RunError: if a run file is missing or malformed.
-        UsageError: if the runs are of several systems and none has the entry's name, they are of
-            other seeds, or the data set has other test queries.
+        UsageError: if `runs` does not hold one system's runs, or the data set has other test
+            queries than the entry. Also if the runs have other seeds or groups.
     """
     name = entry.description.system.name
     folder = runs / name if (runs / name).is_dir() else runs
     opened = open_run_sets(folder, dataset, list(entry.scores))
     if len({part.system for part in opened.run_sets if part.shift_name in entry.scores}) != 1:
         raise UsageError(
-            f"{folder} does not hold the runs of one system on {', '.join(entry.scores)}; give "
-            f"--runs the folder that holds {name}/<shift>/..., or that of one system"
+            f"{folder} must hold one system's runs on {', '.join(entry.scores)}; give --runs the "
+            f"folder that holds {name}/<shift>/..., or one system's folder"
         )
     for part in opened.run_sets:
-        if not _answers(dataset, entry.scores[part.shift_name]):
+        if not _has_test_sets(dataset, entry.scores[part.shift_name]):
             raise UsageError(
                 f"{dataset.folder} has other test queries of {part.shift_name} than "
                 f"{entry.board.id}; give --data the board's data set"
@@ -371,14 +372,14 @@ def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, S
         shift = scores.shift_name
         if [*scores.runs] != [*entry.scores[shift].runs]:
             raise UsageError(
-                f"the runs of {shift} are of other seeds or groups than the entry's; run its "
-                "commands as they stand"
+                f"the runs on {shift} have other seeds or groups than the entry; run its commands "
+                "without changes"
             )
         yield shift, scores
 
 
 def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Finding]:
-    """Compare every score of an entry, and its rankings' digests, with those of its run files."""
+    """Compare an entry's scores and digests of rankings with its run files, scored again."""
     for shift, scores in entry.scores.items():
         same, count = _same_rankings(entry, [rescored[shift]] if shift in rescored else [])
         stored, again = scores_table(scores), scores_table(rescored.get(shift, scores))
@@ -389,35 +390,35 @@ def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Findi
             (
                 shift not in rescored,
                 "no-runs",
-                f"there are no run files of {shift}",
-                "give --runs the runs of all its shifts",
+                f"there are no run files on {shift}",
+                "give --runs the runs on all shifts of the entry",
             ),
             (
                 not is_same or not np.allclose(*values, rtol=0, atol=_TOLERANCE) or same < count,
                 "rescored-differs",
-                f"the run files of {shift} give other scores or rankings",
-                f"give the run files that were scored, and {_AGAIN}",
+                f"the run files on {shift} have other scores or rankings than the entry",
+                f"give the original run files, or {_AGAIN}",
             ),
         )
 
 
 def _same_rankings(entry: Entry, rescored: Iterable[Scores]) -> tuple[int, int]:
-    """Return how many of the run files have a ranking's digest of an entry, and how many there are.
+    """Return the number of run files with a ranking of the entry, and the number of run files.
 
-    Both are 0 for an entry without digests.
+    The second number is 0 for an entry without digests of rankings.
     """
     known = {*entry.head["rankings"].values()} - {""}
-    found = [run.report.ranking for scores in rescored for run in scores.runs.values()]
-    return sum(digest in known for digest in found), len(found) if known else 0
+    digests = [run.report.ranking for scores in rescored for run in scores.runs.values()]
+    return sum(digest in known for digest in digests), len(digests) if known else 0
 
 
 def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Summary:
-    """Compare Avg In and Out of an entry with what runs that were made again by its commands give.
+    """Compare Avg In and Out of an entry with the figures of repeated runs.
 
     Returns:
-        The means that lie furthest apart, of each shift and measure, and what the description's
-        ``tolerance`` says of all. Its facts count the ``means``, and those that are ``off``:
-        further apart than the tolerance, if there is one.
+        The mean with the largest difference for each shift and measure, and the number of means
+        within the description's ``tolerance``. The facts count all ``means``, and the means that
+        are ``off``: outside the tolerance, if the description has one.
 
     Raises:
         MsShiftError: as `rescore`.
@@ -442,19 +443,19 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Summary:
         )
         for figure, again, _ in furthest.values()
     ]
-    header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
+    header = ("Shift", "Measure", "Largest difference", "Entry", "These runs")
     absent = ", ".join(sorted(entry.scores.keys() - shifts))
-    notes = [f"{runs} holds no runs of {absent}"] if absent else []
+    notes = [f"{runs} holds no runs on {absent}"] if absent else []
     tolerance, off = entry.description.reproduction.tolerance, 0
     if tolerance is None:
-        notes.append("its authors do not say how closely the figures repeat")
+        notes.append("the description has no tolerance")
     else:
         off = sum(gap > tolerance + _TOLERANCE for _, _, gap in pairs)
         how = f"within {tolerance:g}" if tolerance else "to the last digit"
         notes.append(f"{len(pairs) - off} of {len(pairs)} means repeat {how}")
     same, count = _same_rankings(entry, shifts.values())
     notes += [f"{same} of {count} rankings have the entry's digests"] if count else []
-    table = Table.plain("What the runs give", header, rows, names=3)
+    table = Table.plain("Means of the entry and of these runs", header, rows, names=3)
     return Summary({"means": len(pairs), "off": off}, [table], notes)
 
 
@@ -469,14 +470,14 @@ def check_entries(
 
     Args:
         root: the folder of ``<board>/<system>/v<n>/``.
-        base: the earlier entries, e.g. a checkout of the main branch, of which none may be missing
-            or changed.
+        base: the folder of accepted entries, e.g. a checkout of the main branch. None of
+            its files may be missing or changed in `root`.
         dataset: see `check_entry`.
-        runs: the folder of run sets of several systems; the newest versions of those that it has
-            runs of are scored again.
+        runs: the folder of several systems' run sets. The newest versions of these systems are
+            scored again.
 
     Returns:
-        The verdict on each version, and the findings on entries as a whole.
+        The verdict on each version, and the findings on the folder and between entries.
 
     Raises:
         NotFoundError: if one of the folders does not exist.
@@ -484,7 +485,7 @@ def check_entries(
     for folder in filter(None, (root, base, runs)):
         clean_up(folder)
         if not folder.is_dir():
-            raise NotFoundError(f"no folder {folder}")
+            raise NotFoundError(f"no folder {folder}; give an existing folder")
     folders = sorted(path for path in root.glob("*/*/v*") if path.name[1:].isdecimal())
     verdicts = [check_entry(folder, dataset, runs) for folder in folders]
     accepted = [verdict.entry for verdict in verdicts if verdict.entry and verdict.accepted]
@@ -493,26 +494,26 @@ def check_entries(
         for finding in _misplaced(root, root)
         if not any(folder in Path(finding.source).parents for folder in folders)
     ]
-    # A submission alone does not hold the versions before it.
+    # A submission alone does not hold earlier versions.
     gaps = [
-        Finding("version-gap", "the version before it is not there", str(entry.folder))
+        Finding("version-gap", "an earlier version is missing", str(entry.folder), 0, "restore it")
         for entry in accepted
         if base is not None and len(entry.older) < entry.description.version - 1
     ]
     changes = [] if base is None else _changes(base, root)
-    return verdicts, [*misplaced, *gaps, *changes, *_twins(accepted)]
+    return verdicts, [*misplaced, *gaps, *changes, *_equal_systems(accepted)]
 
 
-def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
-    """Yield a finding for each system that has the rankings or the scores of another."""
+def _equal_systems(entries: Iterable[Entry]) -> Iterator[Finding]:
+    """Yield a finding for each system with the rankings or scores of another system."""
     owners: dict[tuple[str, str], str] = {}
     earlier: dict[tuple[str, str], list[tuple[str, Floats]]] = {}
     for entry in entries:
         board, name = entry.description.board, entry.description.name
-        fix = "one system has one name; a new version of it is a new version there"
+        fix = "submit a new version of a system under the system's first name"
         for run, ranking in entry.head.get("rankings", {}).items():
             owner = owners.setdefault((board, ranking), name) if ranking else name
-            message = f"{run} ranks as a run of {owner} does, whatever its scores"
+            message = f"{run} has the rankings of a run of {owner}"
             yield from _broken(entry, (owner != name, "same-ranking", message, fix))
         for shift, scores in entry.scores.items():
             values = np.stack(
@@ -524,13 +525,13 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
                 pairs = itertools.product(known, values) if is_other else ()
                 equal = max((float(np.mean(a == b)) for a, b in pairs), default=0.0)
                 code = "same-scores" if np.array_equal(known, values) else "near-scores"
-                message = f"on {shift} {equal:.1%} of a run's scores are those of a run of {owner}"
+                message = f"on {shift}, {equal:.1%} of a run's scores equal a run's of {owner}"
                 yield from _broken(entry, (equal >= _LEAST_EQUAL, code, message, fix))
             others.append((name, values))
 
 
 def _changes(base: Path, root: Path) -> Iterator[Finding]:
-    """Yield a finding for each earlier file that is missing or changed, and each one added."""
+    """Yield a finding for each file of an accepted version that is missing, changed or added."""
     before, after = (
         {path.relative_to(top): sha256_of(path) for path in top.rglob("*") if path.is_file()}
         for top in (base, root)
@@ -541,28 +542,28 @@ def _changes(base: Path, root: Path) -> Iterator[Finding]:
         if name.as_posix() == RESCORED_NAME:
             yield Finding(
                 "badge-claimed",
-                "whose run files were scored again is the maintainers' to say",
+                "was changed; only maintainers change this file",
                 where,
-                fix="leave it as it was",
+                fix="restore it",
             )
         elif name.parts[:3] in versions:
             yield Finding(
                 "changed",
-                "is not as it was, or not there",
+                "was changed, added or removed in an accepted version",
                 where,
-                fix="an entry stays as it is; add a new version",
+                fix="restore the version; submit changes as a new version",
             )
 
 
 def write_rescored(root: Path, verdicts: Iterable[GateResult]) -> list[str]:
-    """Record the entries whose run files gave their scores, each with the day.
+    """Add the entries whose run files gave their scores to ``rescored.csv``, with today's date.
 
     Args:
         root: the folder of entries.
-        verdicts: the verdicts on entries there.
+        verdicts: the verdicts on its entries.
 
     Returns:
-        The names of the entries that were added.
+        The paths of the added entries, e.g. ``mini/bm25/v1``.
     """
     known, today = read_rescored(root), datetime.date.today().isoformat()
     rows = [
@@ -574,8 +575,8 @@ def write_rescored(root: Path, verdicts: Iterable[GateResult]) -> list[str]:
         for verdict in verdicts
         if verdict.rescored and verdict.entry is not None
     ]
-    standing = {(row.entry, row.sha256) for row in known}
-    added = [row for row in rows if (row.entry, row.sha256) not in standing]
+    recorded = {(row.entry, row.sha256) for row in known}
+    added = [row for row in rows if (row.entry, row.sha256) not in recorded]
     if added:
         merged = sorted([*known, *added], key=lambda row: (row.entry, row.date))
         write_rows(root / RESCORED_NAME, Rescored, merged)

@@ -1,8 +1,8 @@
-"""The boards' pages: static files that need no server, and whose tables need no script.
+"""The boards' pages: static files that need no server, with tables that need no script.
 
-Every shift and measure has a page of its own, so that a reader's choice is a link, and a board of
-500 systems still opens at once. Templates turn figures into cells and pictures; numbers have the
-evaluator's own formats. Equal entries give equal bytes.
+Each shift and measure has its own page: readers choose by a link, and a board of 500 systems opens
+quickly. Templates turn figures into cells and charts. Numbers have the formats of the evaluation.
+Equal entries give equal bytes.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ from msshift_bench.plumbing import check_contents, copy_files, counted, replace_
 from msshift_bench.stats import FIGURES, MEAN, Figure
 
 ON_TEST = "trained-on-test"
-"""The class of systems that stand apart: they are the best of nothing."""
+"""The class of systems that are never marked as the best of a column."""
 
 _MARK = "static/board.js"
-"""The file by which a folder is recognised as a page that was built before."""
+"""The file that identifies a folder of pages."""
 
 _AREA = (60, 840, 14, 356)
-"""The left, right, upper and lower end of a picture's axes, in an SVG of 860 by 400."""
+"""The left, right, upper and lower end of a chart's axes, in an SVG of 860 by 400."""
 
 _SIDES = (("start", 10, 4, 0), ("end", -10, 4, 1), ("middle", 0, -11, 0.5), ("middle", 0, 19, 0.5))
-"""Where a point's name may stand: its anchor, how far from the point, and its share to the left."""
+"""The positions of a point's label: anchor, distance from the point (x, y), and the share of the
+label's width to the left."""
 
 _LABELLED = 30
-"""The most points that have their names beside them; others tell them when pointed at."""
+"""The most points with a label; other points show their names on hover."""
 
 Figures = Mapping[tuple[str, str], Figure]
-"""(group, figure) -> figure, of one system on one shift by one measure."""
+"""(group, figure name) -> figure, for one system, shift and measure."""
 
 
 class BoardTable(NamedTuple):
-    """The systems of a board on one shift by one measure, the best Out first.
+    """A table of a board's systems for one shift and measure, the highest Out first.
 
     Attributes:
         board: the board.
@@ -69,19 +70,19 @@ class BoardTable(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of its page below that of all boards."""
-        named = re.sub("[^a-z0-9]+", "-", f"{self.measure} {self.test}".strip().lower())
-        return f"{self.board.id}/{self.shift}-{named}.html"
+        """The path of its page, relative to the folder of all pages."""
+        name = re.sub("[^a-z0-9]+", "-", f"{self.measure} {self.test}".strip().lower())
+        return f"{self.board.id}/{self.shift}-{name}.html"
 
     @property
     def groups(self) -> dict[str, str]:
-        """The groups that a system has figures of -> one line on each."""
+        """Group -> its one-line description, for groups with figures."""
         known = {group for _, figures in self.rows for group, _ in figures}
         described = self.board.groups[self.shift].items()
         return {group: text for group, text in described if group in known}
 
     def scale(self, name: str) -> tuple[float, float]:
-        """Return the ends of a figure's axis: of all its values and intervals, losses with 0."""
+        """Return a figure's least and greatest value, with intervals, and with 0 for shares."""
         ends = [0.0] if FIGURES[name].unit == "share" else []
         ends += [
             value
@@ -94,11 +95,11 @@ class BoardTable(NamedTuple):
         return min(ends, default=0.0), max(ends, default=1.0)
 
     def best(self) -> set[Figure]:
-        """Return the figures that are the best of their column, as far as anybody can tell.
+        """Return the figures that are reliably the best of their column.
 
-        The interval of the best, and that of the next best, must count several seeds and not
-        overlap: with one seed, or without an interval, nothing is the best. Systems that were not
-        trained per group, or on test queries, take no part.
+        The best and the second best figure must have several seeds and intervals that do not
+        overlap. Without them, a column has no best figure. Systems that were not trained per group,
+        or that were trained on test queries, are ignored.
         """
         fair = [
             figures
@@ -108,8 +109,8 @@ class BoardTable(NamedTuple):
         best = set()
         for key in {key for figures in fair for key in figures}:
             column = [figures[key] for figures in fair if key in figures]
-            falls = FIGURES[key[1]].direction > 0
-            pair = sorted(column, key=lambda figure: figure.number, reverse=falls)[:2]
+            is_descending = FIGURES[key[1]].direction > 0
+            pair = sorted(column, key=lambda figure: figure.number, reverse=is_descending)[:2]
             ends = sorted((figure.low or 0.0, figure.high or 0.0) for figure in pair)
             if ends[0][1] < ends[-1][0] and min(figure.seeds or 0 for figure in pair) > 1:
                 best.add(pair[0])
@@ -120,19 +121,19 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
     """Write the pages of all boards that have entries.
 
     Args:
-        out: the folder to write; pages that were built there before are replaced.
+        out: the folder to write; earlier pages there are replaced.
         entries: folders of entries.
-        docs: the address of the documentation, relative to `out`; "" if there is none.
-        packaged: whether to include the entries that come with the package.
+        docs: the address of the documentation, relative to `out`; "" for none.
+        packaged: whether to include the package's entries.
 
     Returns:
-        The page to open: ``index.html`` in `out`.
+        The path of the first page, ``index.html`` in `out`.
 
     Raises:
         MissingExtraError: if Jinja2 is not installed.
         NotFoundError: if there is no such folder of entries.
-        SubmissionError: if an entry is not one.
-        UsageError: if `out` holds anything but pages.
+        SubmissionError: if a file of an entry is malformed.
+        UsageError: if `out` holds other files than pages.
     """
     environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
     newest = load_entries(*([entries_folder()] if packaged else []), *entries)
@@ -157,7 +158,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(f"{text}\n", encoding="utf-8")
 
-    # A repository, or a name of the site, may lie beside the page: it would be lost.
+    # `out` may hold other files, such as a repository or CNAME, which would be lost.
     check_contents(out, _MARK, ("index.html", "submit.html", "static", *BOARDS), "the page")
     with replace_folder(out) as folder:
         copy_files(static_files(), folder / "static")
@@ -167,12 +168,12 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
             for path in [table.path, *(["index.html"] if table is pages[0][1] else [])]:
                 write(path, "board.html", board, tables=tables[board], **_table_page(table))
         for board in tables:
-            named = {entry.description.system.name: entry for entry in systems[board]}
+            by_name = {entry.description.system.name: entry for entry in systems[board]}
             rows = []
-            for name, entry in named.items():
-                figures = [*entry.figures, *leads_of(entry, named.get(board.reference))]
+            for name, entry in by_name.items():
+                figures = [*entry.figures, *leads_of(entry, by_name.get(board.reference))]
                 path, page = f"{board.id}/systems/{name}.html", _system_page(entry, figures)
-                write(path, "system.html", board, entry=entry, systems=named, **page)
+                write(path, "system.html", board, entry=entry, systems=by_name, **page)
                 rows += [(entry.description.place, entry.badge, *figure) for figure in figures]
             with (folder / board.id / "figures.csv").open("w", newline="") as file:
                 csv.writer(file).writerows([("entry", "badge", *Figure._fields), *rows])
@@ -181,7 +182,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
 
 
 def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
-    """Return the tables of a board: shifts in their order, by test set, measure by measure."""
+    """Return a board's tables, by shift in the board's order, then by test set and measure."""
     rows: dict[tuple[str, str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
     for entry in entries:
         for figure in entry.figures:
@@ -203,7 +204,7 @@ def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
 
 
 def _table_page(table: BoardTable) -> dict[str, Any]:
-    """Return what the page of a table shows beside its rows: the best of it, and a picture."""
+    """Return the template's variables for a table's page: the table, its best figures, a chart."""
     fair = [row for row in table.rows if row[0].training_class != ON_TEST]
     points = [row for row in fair if (MEAN, "rel_loss") in row[1]]
     lines = [row for row in fair if (MEAN, "rel_loss") not in row[1] and (MEAN, "out") in row[1]]
@@ -234,7 +235,7 @@ def _table_page(table: BoardTable) -> dict[str, Any]:
 
 
 def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tuple[str, Any, Any]]:
-    """Return system -> anchor, x and y of its name, where it covers no other name and no point."""
+    """Return system -> anchor, x and y of its label; only labels that cover no label or point."""
     left, right, top, bottom = _AREA
     (x_low, x_high), (y_low, y_high) = axes["out"]["ends"], axes["rel_loss"]["ends"]
     key = MEAN, "rel_loss"
@@ -242,7 +243,7 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
         (
             entry.description.system,
             left + (right - left) * (figures[MEAN, "out"].number - x_low) / (x_high - x_low),
-            # The name of a line, which has no loss, stands at its foot.
+            # A system without a loss is a vertical line, with its label at the lower end.
             top + (bottom - top) * (figures[key].number - y_low) / (y_high - y_low)
             if key in figures
             else bottom - 14,
@@ -270,7 +271,7 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
 
 
 def _system_page(entry: Entry, figures: Iterable[Figure]) -> dict[str, Any]:
-    """Return what the page of a system shows: its figures by shift and measure, and other ones."""
+    """Return the template's variables for a system's page: figures by shift and measure, others."""
     panels: dict[str, dict[tuple[str, str], dict[tuple[str, str], Figure]]] = {}
     further_figures = []
     for figure in figures:

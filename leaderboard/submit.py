@@ -1,4 +1,4 @@
-"""Submitting a system: from its run sets and its description to the folder of an entry."""
+"""Submission of a system: write an entry from its run sets and its description."""
 
 from __future__ import annotations
 
@@ -52,36 +52,36 @@ ENTRIES, RUNS = "entries", "runs"
 def submit_system(
     runs: str | Path, system: str | Path, out: str | Path, data: Dataset | str | Path = DATASET_NAME
 ) -> Entry:
-    """Score a system's run sets, and write its entry, with a copy of the run files beside it.
+    """Score a system's run sets, write its entry and copy its run files.
 
     Args:
-        runs: the folder of one system's run sets, for any number of shifts.
-        system: its description, a ``system.toml``; paths of lists are relative to it.
-        out: the folder to write: ``entries/<board>/<system>/v<n>``, and ``runs``. A submission that
-            is there is replaced.
-        data: the built data set that the runs answer, see `open_dataset`.
+        runs: the folder of one system's run sets, for one or more shifts.
+        system: its description, a ``system.toml``; paths of lists are relative to its folder.
+        out: the folder to write: ``entries/<board>/<system>/v<n>`` and ``runs``. An earlier
+            submission there is replaced.
+        data: the built data set of the runs, see `open_dataset`.
 
     Returns:
         The entry, which has passed the gate.
 
     Raises:
         NotFoundError: if there is no such folder, description or data set.
-        UsageError: if the folder holds several systems, or `out` something else than a submission,
-            or the runs, or the description.
+        UsageError: if `runs` holds several systems, or `out` holds other files, the runs or the
+            description.
         RunError: if a run file is missing or malformed, or was made on other data.
-        SubmissionError: if the description is wrong, does not fit the run sets or the data, or the
-            gate refuses the entry.
+        SubmissionError: if the description is wrong or does not match the run sets or the data, or
+            the gate refuses the entry.
     """
     path, out = Path(system), Path(out)
     description = read_description(path)
     check_contents(out, ENTRIES, (ENTRIES, RUNS), "a submission")
-    for read in (Path(runs), path):
-        if read.resolve().is_relative_to(out.resolve()):
-            raise UsageError(f"{read} is in {out}, which is replaced; choose another --out")
+    for source in (Path(runs), path):
+        if source.resolve().is_relative_to(out.resolve()):
+            raise UsageError(f"{source} is in {out}, which is replaced; choose another --out")
     dataset = open_dataset(data)
     opened = open_run_sets(runs, dataset)
     _check_fits(opened, description, path)
-    # Before files are copied, which takes a while; what they hold is checked when they are scored.
+    # Before the slow copy of files; the content of runs is checked during scoring.
     apply_checks("opened", opened, SETTINGS)
     name, queries = description.system.name, description.training.queries
     with replace_folder(out) as folder:
@@ -101,37 +101,39 @@ def submit_system(
         warnings = [warning.removeprefix(f"{name}/") for warning in warnings]
         result = losses_of(scores, dataset.info, SETTINGS, warnings=warnings)
         write_parquet(target / SCORES_NAME, result.per_query())
-        # The gate gets no data set: training queries and leaks in it were counted just now.
+        # The gate gets no data set: training queries and leaks have just been counted.
         verdict = check_entry(target)
         if not verdict.accepted:
-            raise SubmissionError(f"{name} is refused:", verdict.findings)
+            raise SubmissionError(f"the gate refuses {name}:", verdict.findings)
     return open_entry(out / ENTRIES / description.place)
 
 
 def _check_fits(opened: OpenedRuns, description: Description, path: Path) -> None:
-    """Check that a description and run sets are of one system and of the same shifts."""
+    """Check that the run sets belong to one system, and to the shifts of the description."""
     systems = sorted({part.system for part in opened.run_sets})
     if len(systems) > 1:
-        raise UsageError(f"a submission is of one system, and there are {', '.join(systems)}")
+        raise UsageError(
+            f"a submission must hold one system's runs, got {', '.join(systems)}; give its folder"
+        )
     if any(run.source.path is None for part in opened.run_sets for run in part.runs.values()):
         raise UsageError(
-            f"{systems[0]} has predictions of MTEB, and a submission holds run files; write each "
+            f"{systems[0]} has predictions of MTEB, but a submission needs run files; write each "
             "run with msshift_bench.write_run to <system>/<shift>/<held-out group>.run.gz"
         )
     shifts = {part.shift_name for part in opened.run_sets}
     if description.training.queries.keys() != shifts:
         finding = Finding(
             "wrong-shifts",
-            f"training.queries has {', '.join(description.training.queries)}, and there are runs "
-            f"of {', '.join(sorted(shifts))}",
+            f"training.queries has {', '.join(description.training.queries)}, but there are runs "
+            f"on {', '.join(sorted(shifts))}",
             str(path),
-            fix="say of each shift with runs which queries its models were trained on, of no other",
+            fix="declare the training queries of each shift with runs, and of no other shift",
         )
-        raise SubmissionError("the submission does not fit together:", [finding])
+        raise SubmissionError("the description does not match the runs:", [finding])
 
 
 def _completed(description: Description, opened: OpenedRuns) -> Description:
-    """Return a description with its own lists, completed by facts of the runs' sidecars."""
+    """Return a description with the entry's lists and empty fields filled from runs' sidecars."""
     sidecars = [run.sidecar for part in opened.run_sets for run in part.runs.values()]
     system, training = description.system, description.training
     machines = (
@@ -143,11 +145,11 @@ def _completed(description: Description, opened: OpenedRuns) -> Description:
         for of_model in (sidecar.model_settings.items() for sidecar in sidecars)
     )
     of_system = {
-        "candidates": system.candidates or _each_once(s.candidates for s in sidecars),
-        "settings": system.settings or _each_once(settings),
+        "candidates": system.candidates or _join_distinct(s.candidates for s in sidecars),
+        "settings": system.settings or _join_distinct(settings),
     }
     of_training = {
-        "hardware": training.hardware or _each_once(machines),
+        "hardware": training.hardware or _join_distinct(machines),
         "queries": {
             shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
         },
@@ -160,22 +162,25 @@ def _completed(description: Description, opened: OpenedRuns) -> Description:
     )
 
 
-def _each_once(texts: Iterable[str]) -> str:
+def _join_distinct(texts: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(texts)))
 
 
 def _copied(part: OpenedRunSet, root: Path) -> OpenedRunSet:
-    """Copy a system's run files and sidecars to a folder; return the copies, named as below it."""
+    """Copy run files and sidecars to a folder, and return the copied run set.
+
+    The names of its files are relative to the parent of `root`.
+    """
     runs = {}
     for (group, seed), run in part.runs.items():
         file, sidecar = run.source.path, run.sidecar
         assert file is not None
-        above = () if (group, seed) == (FOR_ALL, None) else (part.shift_name, seed_folder(seed))
-        target, named = (Path(folder, *above, file.name) for folder in (root, root.name))
+        parents = () if (group, seed) == (FOR_ALL, None) else (part.shift_name, seed_folder(seed))
+        target, name = (Path(folder, *parents, file.name) for folder in (root, root.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in (file, sidecar.path) if sidecar.exists else (file,):
             shutil.copyfile(path, target.with_name(path.name))
-        source = replace(RunSource.of(target), name=str(named))
-        known = replace(sidecar, run=named, path=named.with_name(sidecar.path.name))
+        source = replace(RunSource.of(target), name=str(name))
+        known = replace(sidecar, run=name, path=name.with_name(sidecar.path.name))
         runs[group, seed] = OpenedRun(source, [known])
     return replace(part, runs=runs)

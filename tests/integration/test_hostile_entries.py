@@ -184,9 +184,9 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
         scores(lambda t: t.drop_columns("measure")), "wrong-columns", "measure string",
     ),
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "not a complete Parquet"),
-    "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
-    "no record": (recorded(lambda _: None), "no-head", "what was scored"),
-    "the same scores under another name": (doubled, "same-scores", "of a run of mini/a"),
+    "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "name no run"),
+    "no record": (recorded(lambda _: None), "no-head", "the data and runs"),
+    "the same scores under another name": (doubled, "same-scores", "of mini/a"),
     # Training queries.
     "none, with a model for every group": (
         text('length = "msshift"', 'length = "none"'), "not-untrained", "a model for every group",
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     "everything, with a model for every group": (
         text('length = "msshift"', 'length = "everything"'), "not-held-out", "for every group",
     ),
-    "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "not those"),
+    "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "different shifts"),
     "a path that leads out": (
         text('length = "msshift"', 'length = "../../../secret"'), "wrong-path", "train/",
     ),
@@ -263,7 +263,7 @@ def test_a_changed_score_differs_from_the_runs(broken: Path, good: Path, mini_le
     table = pq.read_table(broken / PLACE / "scores.parquet")
     assert table["score"][0].as_py() == 0.123
     assert errors(broken) == {}
-    assert "give other scores" in errors(broken, **given)["rescored-differs"]
+    assert "other scores" in errors(broken, **given)["rescored-differs"]
     (entry,) = load_entries(broken)
     assert entry.badge == "by its authors"
 

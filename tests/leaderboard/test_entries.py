@@ -67,7 +67,7 @@ def test_empty_fields_are_none_or_today(tmp_path: Path) -> None:
 
 
 def test_a_missing_description_is_refused_with_the_command_for_one(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"'msshift submit --template > .*' writes one"):
+    with pytest.raises(NotFoundError, match=r"'msshift submit --template > .*' writes a template"):
         read_description(tmp_path / "system.toml")
 
 
