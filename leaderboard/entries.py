@@ -80,8 +80,8 @@ BADGES: Mapping[str, str] = {
     "rescored": "a maintainer scored its run files again",
     "by its authors": "its authors scored its run files; no maintainer scored them again",
     "from a paper": "copied from a paper as printed; not computed here",
-    "from published rankings": "computed from published rankings or per-query scores, which are not "
-    "stored here",
+    "from published rankings": "computed from published rankings or per-query scores; their files "
+    "are not stored here",
 }
 """The source of an entry's scores: badge -> its meaning."""
 

@@ -146,7 +146,7 @@ def recorded(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Spoil
 
 CASES: dict[str, tuple[Spoil, str, str]] = {
     # What an author writes.
-    "a script as a name": (renamed("<script>"), "unexpected-file", "no file of <board>"),
+    "a script as a name": (renamed("<script>"), "unexpected-file", "expected <board>"),
     "a script in a title with a bell": (text("Made up", "a\\u0007"), "control-character", "U+0007"),
     "a link that runs": (text("https://example.org/code", "javascript:a()"), "wrong-link", "https"),
     "a field too many": (text("[system]", "[system]\nbadge = 1"), "unknown-field", "system.badge"),
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     "everything, with a model for every group": (
         text('length = "msshift"', 'length = "everything"'), "not-held-out", "for every group",
     ),
-    "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "different shifts"),
+    "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "shifts"),
     "a path that leads out": (
         text('length = "msshift"', 'length = "../../../secret"'), "wrong-path", "train/",
     ),
