@@ -93,8 +93,8 @@ def read_boards(text: str) -> Mapping[str, Board]:
         groups, shifts = table.get("groups", {}), {}
         for shift, accepted in table["shifts"].items():
             is_labelled = shift not in SHIFTS and shift in groups
-            found = get_shift(LabelledShift(shift, groups[shift]) if is_labelled else shift)
-            shifts[found.name] = tuple(accepted)
+            board_shift = get_shift(LabelledShift(shift, groups[shift]) if is_labelled else shift)
+            shifts[board_shift.name] = tuple(accepted)
         boards[name] = Board(
             name,
             table["title"],
@@ -302,8 +302,8 @@ class TrainedOn(Checked):
         sha256: the digest of their ids, sorted, one per line.
         group: the group of the test queries.
         test_queries: the number of the group's test queries among the training queries.
-        leaked: the number of the group's test queries with a near-duplicate among the training
-            queries; `None` if the group is not zero-shot to the model, or texts are unknown.
+        leaked: the number of the group's test queries with an equal or near-duplicate text among
+            the training queries; `None` if not zero-shot to the model, or texts are unknown.
         state: ``seen`` if queries of the group are among the training queries, ``unseen`` if not,
             or ``unknown``.
     """
@@ -334,8 +334,8 @@ def leaked_share(rows: Iterable[TrainedOn], scores: Scores) -> float | None:
         for model in scores.models
         for group in _unseen(get_shift(scores.shift_name), model)
     ]
-    of_shift = [row.leaked for row in rows if row.shift == scores.shift_name]
-    counts = [leaked for leaked in of_shift if leaked is not None]
+    all_counts = [row.leaked for row in rows if row.shift == scores.shift_name]
+    counts = [leaked for leaked in all_counts if leaked is not None]
     return sum(counts) / sum(zero_shot) if counts and len(counts) == len(zero_shot) else None
 
 

@@ -405,15 +405,15 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
 def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
     """Yield the leads of an entry over a reference, on every shift with equal test queries."""
     for shift, scores in entry.scores.items() if entry is not reference else ():
-        other = reference.scores.get(shift) if reference else None
-        if other is None or {g: other.ids_of(g) for g in other.groups} != {
+        compared = reference.scores.get(shift) if reference else None
+        if compared is None or {g: compared.ids_of(g) for g in compared.groups} != {
             g: scores.ids_of(g) for g in scores.groups
         }:
             continue
-        systems, averaged = {"": scores, other.system: other}, get_shift(shift).average
+        systems, averaged = {"": scores, compared.system: compared}, get_shift(shift).average
         for measure in SETTINGS.measures:
             yield from _untested(
-                lead_claims(systems, measure, scores.groups, averaged, other.system)
+                lead_claims(systems, measure, scores.groups, averaged, compared.system)
             )
 
 
@@ -434,8 +434,9 @@ def key_of(figure: Figure) -> tuple[str, str, str, str]:
 def complete_figures(reported: Iterable[Figure]) -> list[Figure]:
     """Return figures, completed by figures that can be computed from them.
 
-    Without Avg In, Out is used: the system was not trained per group. Rel Loss is computed from
-    Avg In and Out, and the mean from all groups. Rounded input gives rounded results.
+    A missing Avg In is set to Out: the system was not trained per group. A missing Rel Loss is
+    computed from Avg In and Out, and a missing mean from all groups. Printed figures are rounded,
+    and so are these results.
     """
     known = {key_of(figure): figure for figure in reported}
     for out in [figure for figure in known.values() if figure.figure == "out"]:

@@ -230,7 +230,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
             "remove the figures on other shifts",
         ),
         (
-            any(of_shift and max(of_shift) < 0 for of_shift in losses),
+            any(part and max(part) < 0 for part in losses),
             "out-above-in",
             "on a shift, Out is above Avg In in every group",
             "check that each run is named by its held-out group",
@@ -256,7 +256,9 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         for group in scores.groups
         if declared.get(shift) not in UNLISTED
     ]
-    of_models = {declared.get(s) for s, part in entry.scores.items() if part.trained_per_group}
+    model_declarations = {
+        declared.get(s) for s, part in entry.scores.items() if part.trained_per_group
+    }
     findings = _broken(
         entry,
         (
@@ -273,7 +275,7 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         ),
         *(
             (
-                word in of_models,
+                word in model_declarations,
                 code,
                 f"'training.queries' is {word!r}, but there is a model for every group",
                 fix,
@@ -286,16 +288,16 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
     )
     yield from findings
     for shift, scores in entry.scores.items() if not findings else ():
-        known = dataset if dataset is not None and _has_test_sets(dataset, scores) else None
-        is_countable = known is not None or declared[shift] in (NONE, LISTS)
-        counted = count_training(entry.description, entry.folder, scores, known)
+        matching = dataset if dataset is not None and _has_test_sets(dataset, scores) else None
+        is_countable = matching is not None or declared[shift] in (NONE, LISTS)
+        counted = count_training(entry.description, entry.folder, scores, matching)
         # Without the data set, the queries of its own split cannot be counted.
         again = {row.key: row for row in (counted if is_countable else ())}
-        yield from _check_held_out(entry, scores, known if declared[shift] == LISTS else None)
+        yield from _check_held_out(entry, scores, matching if declared[shift] == LISTS else None)
         for key, row in [item for item in rows.items() if item[0][0] == shift]:
             # Leaked queries can be counted only with texts, groups only with labels.
-            unchecked: dict[str, object] = {} if known else {"leaked": row.leaked}
-            unchecked |= {"state": row.state} if not known or row.state == UNKNOWN else {}
+            unchecked: dict[str, object] = {} if matching else {"leaked": row.leaked}
+            unchecked |= {"state": row.state} if not matching or row.state == UNKNOWN else {}
             recounted = again.get(key, row).model_copy(update=unchecked)
             size = len(scores.groups[key[2]])
             yield from _broken(
@@ -407,9 +409,9 @@ def _same_rankings(entry: Entry, rescored: Iterable[Scores]) -> tuple[int, int]:
 
     The second number is 0 for an entry without digests of rankings.
     """
-    known = {*entry.head["rankings"].values()} - {""}
+    stored = {*entry.head["rankings"].values()} - {""}
     digests = [run.report.ranking for scores in rescored for run in scores.runs.values()]
-    return sum(digest in known for digest in digests), len(digests) if known else 0
+    return sum(digest in stored for digest in digests), len(digests) if stored else 0
 
 
 def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Summary:
@@ -520,11 +522,11 @@ def _equal_systems(entries: Iterable[Entry]) -> Iterator[Finding]:
                 [np.concatenate([*run.scores.values()]) for run in scores.runs.values()]
             )
             others = earlier.setdefault((board, shift), [])
-            for owner, known in others:
-                is_other = owner != name and known.shape[1] == values.shape[1]
-                pairs = itertools.product(known, values) if is_other else ()
+            for owner, other_values in others:
+                is_other = owner != name and other_values.shape[1] == values.shape[1]
+                pairs = itertools.product(other_values, values) if is_other else ()
                 equal = max((float(np.mean(a == b)) for a, b in pairs), default=0.0)
-                code = "same-scores" if np.array_equal(known, values) else "near-scores"
+                code = "same-scores" if np.array_equal(other_values, values) else "near-scores"
                 message = f"on {shift}, {equal:.1%} of a run's scores equal a run's of {owner}"
                 yield from _broken(entry, (equal >= _LEAST_EQUAL, code, message, fix))
             others.append((name, values))

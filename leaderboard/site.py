@@ -56,8 +56,8 @@ class BoardTable(NamedTuple):
 
     Attributes:
         board: the board.
-        shift: the shift.
-        measure: the measure.
+        shift: the shift's name.
+        measure: the measure's name.
         test: the name of the test set; "" for the shift's own test queries.
         rows: the systems with their figures.
     """
@@ -77,12 +77,12 @@ class BoardTable(NamedTuple):
     @property
     def groups(self) -> dict[str, str]:
         """Group -> its one-line description, for groups with figures."""
-        known = {group for _, figures in self.rows for group, _ in figures}
+        present = {group for _, figures in self.rows for group, _ in figures}
         described = self.board.groups[self.shift].items()
-        return {group: text for group, text in described if group in known}
+        return {group: text for group, text in described if group in present}
 
     def scale(self, name: str) -> tuple[float, float]:
-        """Return a figure's least and greatest value, with intervals, and with 0 for shares."""
+        """Return the lowest and highest value of a figure and its intervals; a share includes 0."""
         ends = [0.0] if FIGURES[name].unit == "share" else []
         ends += [
             value
@@ -142,7 +142,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
     environment.filters.update(shown=figure_text, ends=figure_ends)
     environment.globals.update(
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
-        boards={board: of_board[0] for board, of_board in tables.items()},
+        boards={board: tables[board][0] for board in tables},
         area=_AREA,
         figure_titles=COLUMNS,
         kinds=FIGURES,
@@ -163,7 +163,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
     with replace_folder(out) as folder:
         copy_files(static_files(), folder / "static")
         copy_files(Path(str(files(__package__))) / "static", folder / "static")
-        pages = [(board, table) for board, of_board in tables.items() for table in of_board]
+        pages = [(board, table) for board in tables for table in tables[board]]
         for board, table in counted(pages, "tables", len(pages), every=1):
             for path in [table.path, *(["index.html"] if table is pages[0][1] else [])]:
                 write(path, "board.html", board, tables=tables[board], **_table_page(table))

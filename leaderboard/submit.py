@@ -141,14 +141,14 @@ def _completed(description: Description, opened: OpenedRuns) -> Description:
         for sidecar in sidecars
     )
     settings = (
-        ", ".join(f"{name} = {json.dumps(value)}" for name, value in of_model if value is not None)
-        for of_model in (sidecar.model_settings.items() for sidecar in sidecars)
+        ", ".join(f"{name} = {json.dumps(value)}" for name, value in items if value is not None)
+        for items in (sidecar.model_settings.items() for sidecar in sidecars)
     )
-    of_system = {
+    system_update = {
         "candidates": system.candidates or _join_distinct(s.candidates for s in sidecars),
         "settings": system.settings or _join_distinct(settings),
     }
-    of_training = {
+    training_update = {
         "hardware": training.hardware or _join_distinct(machines),
         "queries": {
             shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
@@ -156,8 +156,8 @@ def _completed(description: Description, opened: OpenedRuns) -> Description:
     }
     return description.model_copy(
         update={
-            "system": system.model_copy(update=of_system),
-            "training": training.model_copy(update=of_training),
+            "system": system.model_copy(update=system_update),
+            "training": training.model_copy(update=training_update),
         }
     )
 
@@ -181,6 +181,6 @@ def _copied(part: OpenedRunSet, root: Path) -> OpenedRunSet:
         for path in (file, sidecar.path) if sidecar.exists else (file,):
             shutil.copyfile(path, target.with_name(path.name))
         source = replace(RunSource.of(target), name=str(name))
-        known = replace(sidecar, run=name, path=name.with_name(sidecar.path.name))
-        runs[group, seed] = OpenedRun(source, [known])
+        copy = replace(sidecar, run=name, path=name.with_name(sidecar.path.name))
+        runs[group, seed] = OpenedRun(source, [copy])
     return replace(part, runs=runs)

@@ -278,9 +278,9 @@ def _check_cells(
         add("not-a-number", f"cosine is {quoted(cells['cosine'])}", fix=fix)
     for question in questions:
         labels = chosen.get(question.name, ())
-        known = all(label in question.answers for label in labels)
+        are_known = all(label in question.answers for label in labels)
         many = len(labels) > 1 and UNTYPED not in question.answers
-        if many or not known or not (labels or question.optional):
+        if many or not are_known or not (labels or question.optional):
             answer = quoted(cells[question.name]) if labels else "empty"
             add("unknown-label", f"{question.name} is {answer}", fix=_fix(question))
 

@@ -65,7 +65,7 @@ def make_training_sets(
     topics: Sequence[TrainingInstance],
     seed: int = 0,
 ) -> Mapping[tuple[str, int], tuple[TrainingInstance, ...]]:
-    """Return (kind of leakage, size) -> a training set of size / 2 pairs.
+    """Return (kind of leakage, size) -> a training set of size / 2 pairs (`TrainingInstance`).
 
     Sets of both kinds with leakage have leaked / 2 leaking pairs at every size; pairs from `others`
     fill the rest. Pairs are drawn by keyed hash, so that a larger set includes the smaller ones.
@@ -197,7 +197,7 @@ def leakage_experiment(
         for kind in KINDS_OF_LEAKAGE
     }
     measured = {
-        key: np.array([[_measures(topics, ranked) for ranked in of_size] for of_size in by_size])
+        key: np.array([[_measures(topics, ranked) for ranked in by_seed] for by_seed in by_size])
         for key, by_size in rankings.items()
     }
     claims = list(_by_fold(measured, systems, sizes, [topic.query_id for topic in topics]))
@@ -209,7 +209,7 @@ def leakage_experiment(
     for system in systems:
         for kind, pairs in leaks.items():
             passages = [
-                [[_places(topics, ranked, pairs) for ranked in of_size] for of_size in by_size]
+                [[_places(topics, ranked, pairs) for ranked in by_seed] for by_seed in by_size]
                 for by_size in (rankings[system, kind], rankings[system, NO_LEAKAGE])
             ]
             topic_of = np.array([pair.topic for pair in pairs])
@@ -394,17 +394,17 @@ def _memorised(
         model = _trained_on(kind, chosen)
         places = [sizes.index(size) for size in chosen]
         for figure, values in values_of.items():
-            of_pairs = values[places]
-            of_topics = np.stack(
+            pair_values = values[places]
+            topic_values = np.stack(
                 [
-                    of_pairs[..., topic_of == topic].mean(axis=-1).mean(axis=0)
+                    pair_values[..., topic_of == topic].mean(axis=-1).mean(axis=0)
                     for topic in np.unique(topic_of)
                 ],
                 axis=-1,
             )
-            row = _row(figure, system, "", model, LEAKING_TOPICS, of_topics)
-            yield Claim(row, Estimate.mean(of_topics, system, LEAKING_TOPICS))
-            yield Claim(row._replace(figure=f"{figure}_deviation", value=float(of_pairs.std())))
+            row = _row(figure, system, "", model, LEAKING_TOPICS, topic_values)
+            yield Claim(row, Estimate.mean(topic_values, system, LEAKING_TOPICS))
+            yield Claim(row._replace(figure=f"{figure}_deviation", value=float(pair_values.std())))
 
 
 def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -463,17 +463,17 @@ def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
     for (measure,), part in figures.where(slice=ALL_TOPICS).each("measure"):
         title = f"{measure}, five-fold"
         tables.append(pivot(part, title, ["system"], heads_of(part, "system"), columns))
-    of_leaking = figures.where(slice=LEAKING_TOPICS)
-    tables += [_size_table(sizes, of_leaking), _passage_table(sizes, of_leaking)]
+    leaking_figures = figures.where(slice=LEAKING_TOPICS)
+    tables += [_size_table(sizes, leaking_figures), _passage_table(sizes, leaking_figures)]
     return [Section(tables)]
 
 
 def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
     models = {kind: [_trained_on(kind, [size]) for size in sizes] for kind in KINDS_OF_LEAKAGE}
     rows = [
-        Head((system, f"{size:,}"), {"system": system, "model": of_size})
+        Head((system, f"{size:,}"), {"system": system, "model": size_models})
         for system in figures.names("system")
-        for size, of_size in zip(sizes, zip(*models.values(), strict=True), strict=True)
+        for size, size_models in zip(sizes, zip(*models.values(), strict=True), strict=True)
     ]
     columns = [
         Head(("share leaked",), {"figure": "leaked_share"}, REL_LOSS),

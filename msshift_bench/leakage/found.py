@@ -188,7 +188,9 @@ class FoundLeakage:
         )
 
     def write(self, folder: str | Path) -> None:
-        """Write ``candidates.parquet`` and ``found.json`` to a folder. An error leaves no file.
+        """Write ``candidates.parquet`` and ``found.json`` to a folder.
+
+        After an error, the folder is unchanged.
 
         Args:
             folder: the folder; files from an earlier `write` are replaced.

@@ -239,12 +239,12 @@ def _shared_passages(
 ) -> dict[str, list[str]]:
     """Return train_id -> ids of the test topics that share a relevant passage with it."""
     relevant = {"test": _relevant(test_qrels), "training": _relevant(train_qrels)}
-    known = {"test": test_ids, "training": set(training.ids)}
+    known_ids = {"test": test_ids, "training": set(training.ids)}
     for kind, judged in relevant.items():
-        if judged and judged.keys().isdisjoint(known[kind]):
-            raise DataError(_OTHER_QRELS.format(kind, len(judged), len(known[kind])))
-    of_tests = {name: docs for name, docs in relevant["test"].items() if name in test_ids}
-    topics_of = queries_by_passage(of_tests)
+        if judged and judged.keys().isdisjoint(known_ids[kind]):
+            raise DataError(_OTHER_QRELS.format(kind, len(judged), len(known_ids[kind])))
+    test_passages = {name: docs for name, docs in relevant["test"].items() if name in test_ids}
+    topics_of = queries_by_passage(test_passages)
     return {
         train_id: sorted({topic for doc_id in docs for topic in topics_of.get(doc_id, ())})
         for train_id, docs in relevant["training"].items()

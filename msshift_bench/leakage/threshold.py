@@ -109,21 +109,21 @@ class ThresholdCurve:
     """
 
     def __init__(self, labels: Mapping[Pair, str]) -> None:
-        known = sorted(
+        rows = sorted(
             (-pair.cosine, pair.test_id, label != DIFFERENT)
             for pair, label in labels.items()
             if pair.cosine is not None
         )
-        if not known:
+        if not rows:
             raise UsageError("no judged pair has a cosine; give sheets with the column cosine")
-        distances, test_ids, leaks = zip(*known, strict=True)
+        distances, test_ids, leaks = zip(*rows, strict=True)
         places = {test_id: n for n, test_id in enumerate(sorted(set(test_ids)))}
         self._cosines: Floats = -np.array(distances, dtype=np.float64)
         self._leaks: Floats = np.array(leaks, dtype=np.float64)
         self._rows: Ints = np.array([places[test_id] for test_id in test_ids])
         self._queries = len(places)
         # A threshold keeps all pairs of an equal cosine: the last index of each cosine.
-        self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(known) - 1)
+        self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(rows) - 1)
 
     def at(self, threshold: float) -> Figures:
         """Count the pairs with a cosine of at least `threshold`.
@@ -134,8 +134,8 @@ class ThresholdCurve:
         Returns:
             ``kept_pairs``, the number of these pairs; ``kept_leaking``, the number of them that
             leak; ``precision``, the share of them that leak; ``recall``, the share of all judged
-            leaking pairs that are kept. Pairs without a judgement are ignored. A share of zero
-            pairs has no value.
+            leaking pairs that are kept. Both shares have 95% intervals over test queries. Pairs
+            without a judgement are ignored. A share of zero pairs has no value.
         """
         reach_it = (self._cosines >= threshold).astype(np.float64)
         hits, items = self._per_query(self._leaks * reach_it), self._per_query(reach_it)
