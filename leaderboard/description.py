@@ -401,14 +401,8 @@ def _group_states(
 ) -> dict[str, GroupState]:
     """Return group -> ``seen``, ``unseen`` or ``unknown``: whether a model trained on its queries.
 
-    A group without queries in a list is ``unseen`` only if all queries of the list have labels.
-
-    Args:
-        declared: the declaration.
-        ids: the ids of the training queries.
-        shift: the shift.
-        model: the model's name.
-        labels: query_id -> its groups; `None` without a data set, or if no list is declared.
+    A group without queries in a list is ``unseen`` only if all queries of the list have `labels`:
+    query_id -> its groups; `None` without a data set, or if no list is declared.
     """
     states = group_states(shift, model, declared)
     if labels is None or not states:

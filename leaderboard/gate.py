@@ -270,7 +270,8 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         (
             bool(entry.scores) and not {*declared.values()} <= {*WORDS, LISTS},
             "wrong-path",
-            f"'training.queries' of an entry must be {LISTS!r}, or one of {', '.join(WORDS)}",
+            f"'training.queries' of an entry must be {LISTS!r} or one of {', '.join(WORDS)}, got "
+            + ", ".join(map(repr, declared.values())),
             _AGAIN,
         ),
         *(

@@ -113,7 +113,7 @@ def _check_fits(opened: OpenedRuns, description: Description, path: Path) -> Non
     systems = sorted({part.system for part in opened.run_sets})
     if len(systems) > 1:
         raise UsageError(
-            f"a submission must hold one system's runs, got {', '.join(systems)}; give its folder"
+            f"a submission must hold one system's runs, got {', '.join(systems)}; give one folder"
         )
     if any(run.source.path is None for part in opened.run_sets for run in part.runs.values()):
         raise UsageError(

@@ -197,8 +197,8 @@ def _copy(
     if not counts["kept_lines"]:
         raise DataError(
             f"no line of {source} would be left: of {counts['lines']:,} lines, "
-            f"{counts['leaking_lines']:,} have a leaking query and {counts['other_lines']:,} a "
-            "query that is not in --train; give more training queries, or a stricter --tier"
+            f"{counts['leaking_lines']:,} have a leaking query and {counts['other_lines']:,} an "
+            "unknown query; give more training queries, or a stricter --tier"
         )
     figures = [Figure(kind, slice=target.name, value=count) for kind, count in counts.items()]
     return figures, {

@@ -255,11 +255,7 @@ def _by_fold(
 ) -> Iterator[Claim]:
     """Yield the claims on all topics: scores, differences and the size chosen for each fold.
 
-    Args:
-        measured: (system, kind) -> ``[sizes, seeds, topics, measures]``.
-        systems: the names of the systems.
-        sizes: the training sizes.
-        query_ids: the topics' ids.
+    `measured` is (system, kind) -> values ``[sizes, seeds, topics, measures]``.
     """
     folds = _folds(query_ids)
     for place, measure in enumerate(EXPERIMENT_MEASURES):
@@ -296,10 +292,12 @@ def _row(figure: str, system: str, measure: str, model: str, topics: str, values
 def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int], Floats]:
     """Return fold -> index of its best size, and the values ``[seeds, topics]`` at these sizes.
 
+    Among equally good sizes, the first is chosen.
+
     Args:
         by_size: values ``[sizes, seeds, topics]``.
         folds: the fold of each topic.
-        lower: whether a lower value is better. Among equally good sizes, the first is chosen.
+        lower: whether a lower value is better.
     """
     values, chosen = by_size[0].copy(), {}
     for fold in np.unique(folds).tolist():
@@ -331,11 +329,7 @@ def _by_size(
 ) -> Iterator[Claim]:
     """Yield the claims at each size: scores, differences and the leaked share (Figure 2).
 
-    Args:
-        system: the system's name.
-        sizes: the training sizes.
-        leaked: the number of leaked instances.
-        ndcg: kind -> nDCG@10 of the leaking topics, ``[sizes, seeds, topics]``.
+    `ndcg` is kind -> nDCG@10 of the leaking topics, ``[sizes, seeds, topics]``.
     """
     measure = EXPERIMENT_MEASURES[0]
     for place, size in enumerate(sizes):
@@ -374,13 +368,8 @@ def _memorised(
 ) -> Iterator[Claim]:
     """Yield the claims on leaked passages, over all sizes and at each size (Tables 6 to 8).
 
-    Args:
-        system: the system's name.
-        kind: the kind of leakage.
-        sizes: the training sizes.
-        passages: with and without leakage, ``[2, sizes, seeds, pairs, (rank, score, rank of the
-            other passage)]``.
-        topic_of: the topic of each pair.
+    `passages` holds values with and without leakage, ``[2, sizes, seeds, pairs, (rank, score, rank
+    of the other passage)]``; `topic_of` holds each pair's topic.
     """
     offsets = passages[..., 2] - passages[..., 0]
     values_of = {
@@ -429,7 +418,6 @@ def _swaps(figures: Figures) -> list[str]:
 
 
 def _notes(facts: Mapping[str, Any]) -> list[str]:
-    """Return the notes below the tables: counts, settings and the meaning of the figures."""
     depth = facts["depth"]
     return [
         f"{facts['topics']:,} test topics; {facts['leaked']:,} leaked instances in each set; "

@@ -174,7 +174,7 @@ class FoundLeakage:
         lines = (
             f"near-duplicate: a cosine of at least {self.facts['threshold']} by {name}; at most "
             f"{self.facts['nearest']} training queries per text",
-            "a pair counts once in the tiers of texts, at the strictest",
+            "each pair counts once among the tiers that compare texts: at its strictest tier",
         )
         sizes = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
         return Result(

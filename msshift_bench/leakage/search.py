@@ -221,10 +221,7 @@ def _embed_tests(
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
     """Return the test texts' vectors, a function that embeds training texts, and encoder facts.
 
-    Args:
-        test_texts: the texts, sorted, each once.
-        spec: the encoder.
-        train_texts: the training texts; the encoder ``terms`` counts their words.
+    The encoder ``terms`` counts the words of `train_texts`.
     """
     if spec.name == TERMS:
         warn_of_words(test_texts, spec.words)
@@ -252,7 +249,6 @@ def _shared_passages(
 
 
 def _relevant(qrels: _Qrels) -> dict[str, set[str]]:
-    """Return query_id -> doc_ids of its relevant passages."""
     if isinstance(qrels, str | Path):
         return relevant_passages(read_qrels(qrels), 1)
     rows = list(qrels)
