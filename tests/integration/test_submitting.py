@@ -110,7 +110,8 @@ def test_the_packaged_entries_pass_and_stay_as_they_are(here: Path, msshift: Com
     assert {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")} == before
     assert msshift("leaderboard", "check", "--runs", "runs").returncode == 2
     nowhere = msshift("leaderboard", "check", "--entries", "nowhere")
-    assert (nowhere.returncode, nowhere.stderr) == (3, "error: no folder nowhere\n")
+    assert nowhere.returncode == 3
+    assert nowhere.stderr.startswith("error: no folder nowhere; give")
 
 
 # The entry.
