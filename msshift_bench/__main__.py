@@ -1,4 +1,4 @@
-"""The `msshift` command from its first moment: its script, and ``python -m msshift_bench``."""
+"""Entry point of the `msshift` command and of ``python -m msshift_bench``."""
 
 import os
 import sys
@@ -6,28 +6,27 @@ import sys
 __all__ = ["command", "main"]
 
 _NEW_OBJECTS = 10_000
-"""Objects made between two searches for garbage. Python's 700 mean 160 searches, and a twentieth of
-the time, until all modules are loaded."""
+"""Number of new objects before Python collects garbage. With Python's default of 700, it would
+collect 160 times until all modules are loaded, and take 5% of that time."""
 
 _IDLE_CYCLES = "16"
-"""Two to this power: cycles for which a thread of OpenBLAS waits for work before it sleeps. By
-default they are 2^26, which every thread spends as soon as NumPy is loaded."""
+"""Base-2 logarithm of the cycles that an idle OpenBLAS thread waits before it sleeps. By default
+each thread waits 2^26 cycles as soon as NumPy is loaded."""
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C is no error of ours, even while modules are still loaded."""
+    """Run the command line; Ctrl-C exits with code 130, even while modules are imported."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _IDLE_CYCLES)
     try:
-        import gc  # not loaded before, and Ctrl-C may come while it is
+        import gc  # inside `try`: the user may press Ctrl-C during the import
 
-        gc.set_threshold(_NEW_OBJECTS, 50)  # objects that were found used are searched less often
+        gc.set_threshold(_NEW_OBJECTS, 50)  # 50: check surviving objects less often
         try:
             from msshift_bench.cli import main as run
 
             run()
         finally:
-            # Python looks for garbage once more when it ends, among all that is loaded: a fifth of
-            # a short command's time.
+            # At exit Python would check all objects for garbage: 20% of a short command's time.
             gc.freeze()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -37,10 +36,10 @@ def main() -> None:
 def command() -> None:
     """Run the command line and end the process; the console script calls this.
 
-    As Python ends by itself, it stops the threads of libraries wherever they are: one of Arrow's
-    that still lets go of a buffer of Python's then aborts the process, whose work is done
-    (https://github.com/apache/arrow/issues/34314). So it ends as multiprocessing ends processes:
-    threads of Python's own are waited for, exit functions run, the rest is left to the system.
+    Python's normal exit can abort the process after the work is done: a thread of Arrow may still
+    release a Python buffer (https://github.com/apache/arrow/issues/34314). So this function ends
+    the process as multiprocessing does. It waits for Python's threads, runs exit functions, and
+    calls `os._exit`.
     """
     code: object = 0
     try:
@@ -56,7 +55,7 @@ def command() -> None:
         code = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    # A stream that is closed, or read by nobody, was reported already.
+    # A closed stream, or a pipe without a reader, was reported already.
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stdout.flush()
     with contextlib.suppress(AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which version this is: read by the package, its reports, and the build."""
+"""Version of the package; its reports and the build read it here."""
 
 __all__ = ["__version__"]
 

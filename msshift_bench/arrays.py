@@ -1,4 +1,4 @@
-"""Types of arrays that every room uses."""
+"""Types of arrays that all modules use."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ Ints = NDArray[np.int64]
 """Counts and positions."""
 
 Vectors = NDArray[np.float32]
-"""Embeddings, one a row, and their scores."""
+"""Embeddings, one per row, and their scores."""

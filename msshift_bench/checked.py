@@ -1,7 +1,7 @@
-"""Values that people write into files, as pydantic models: every error has its file, line and fix.
+"""Pydantic models of files that people write; every error has its file, line and fix.
 
-A model names its fields and their types; `read_toml` and `read_rows` read a file into it, or raise
-an error with all that is wrong at once.
+A model declares fields and their types. `read_toml` and `read_rows` read a file into a model, or
+raise one error with all findings.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 MAX_BYTES = 10_000_000
-"""The largest file to read; a description takes a thousandth of it."""
+"""Largest size of a file, in bytes; a usual description has a thousandth of it."""
 
 _TYPES = {
     "bool": "true or false",
@@ -79,35 +79,38 @@ _TYPES = {
 }
 _KINDS = {dict: "a table", list: "a list", str: "a text", bool: "true or false"}
 _FIX = "\f"
-"""Divides a message from its fix."""
+"""Separator between a message and its fix."""
 _DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-"""The fields that are named and no others, of exactly their types."""
+"""Configuration of models: only declared fields, exact types, immutable, finite numbers."""
 
 
 class Checked(BaseModel):
-    """A value of a file: the model's fields and no others, of exactly their types, for good."""
+    """Base class of models of a file's values: only declared fields, exact types, immutable."""
 
     model_config = STRICT
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what several fields break together: the field to change, and what is wrong."""
+        """Yield broken rules on several fields: the name of the field to change, and the problem.
+
+        Subclasses override it; by default there are no rules.
+        """
         yield from ()
 
     @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         broken = [
             InitErrorDetails(
-                type=_refuse("broken-rule", "{problem}", problem=problem),
+                type=_value_error("broken-rule", "{problem}", problem=problem),
                 loc=(name,),
                 input=attrgetter(name)(self),
             )
             for name, problem in self.rules()
         ]
         if broken:
-            # pydantic puts the errors of an error at their places within the outer value.
+            # pydantic adds the path of this table to the location of each error.
             raise ValidationError.from_exception_data(type(self).__name__, broken)
         return self
 
@@ -116,13 +119,13 @@ Model = TypeVar("Model", bound=Checked)
 Record = TypeVar("Record")
 
 
-def _refuse(code: str, message: str, **values: str) -> PydanticCustomError:
+def _value_error(code: str, message: str, **values: str) -> PydanticCustomError:
     return PydanticCustomError(code, message, values)
 
 
-def _without_control(text: str) -> str:
+def _check_control_characters(text: str) -> str:
     for letter in text:
-        # Marks of direction can show a text other than it is: U+200E, U+202A and their kin.
+        # Marks of direction, such as U+200E and U+202A, can change how a text is displayed.
         is_control = (
             unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
             or unicodedata.bidirectional(letter) in _DIRECTIONS
@@ -130,49 +133,53 @@ def _without_control(text: str) -> str:
         )
         if is_control and letter != "\n":
             name = unicodedata.name(letter, f"U+{ord(letter):04X}")
-            raise _refuse(
-                "control-character", "holds the control character {name}\fremove it", name=name
+            raise _value_error(
+                "control-character", "contains the control character {name}\fremove it", name=name
             )
     return text
 
 
-def _on_one_line(text: str) -> str:
+def _check_one_line(text: str) -> str:
     if "\n" in text:
-        raise _refuse("control-character", "holds a line break\fwrite it on one line")
+        raise _value_error("control-character", "contains a line break\fwrite it on one line")
     return text
 
 
-def _filled(text: str) -> str:
+def _check_not_empty(text: str) -> str:
     if not text.strip():
-        raise _refuse("empty-text", "must not be empty")
+        raise _value_error("empty-text", "must not be empty")
     return text
 
 
-def _web_link(text: str) -> str:
+def _check_web_link(text: str) -> str:
     try:
         parts = urlsplit(text)
         is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
     except ValueError:
         is_web = False
     if not is_web or re.search(r"[\s<>\"'`\\^{}|]", text):
-        raise _refuse("wrong-link", "{text} is no link\fwrite https://host/...", text=_shown(text))
+        raise _value_error(
+            "wrong-link", "{text} is not a link\fwrite https://host/...", text=_shown(text)
+        )
     return text
 
 
 def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) -> AfterValidator:
-    """Return the check of a name; the message for another lists the valid ones and the nearest.
+    """Return a pydantic validator that accepts only `valid` names.
+
+    Its error message lists the valid names and suggests the nearest.
 
     Args:
-        kind: what it names, e.g. ``"board"``.
+        kind: the kind of thing that has the name, e.g. ``"board"``.
         valid: the valid names.
-        listed: what the message lists, if not `valid`.
+        listed: the names that the message lists; by default `valid`.
     """
 
     def check(name: str) -> str:
         if name not in valid:
             near, names = _nearest(name, listed or valid), ", ".join(listed or valid)
             message = "unknown {kind} {name}{near}\fone of: {names}"
-            raise _refuse(
+            raise _value_error(
                 f"unknown-{kind}", message, kind=kind, name=_shown(name), near=near, names=names
             )
         return name
@@ -180,18 +187,18 @@ def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) 
     return AfterValidator(check)
 
 
-Text = Annotated[str, Field(max_length=4000), AfterValidator(_without_control)]
+Text = Annotated[str, Field(max_length=4000), AfterValidator(_check_control_characters)]
 """A text of several lines; it may be empty."""
-Line = Annotated[Text, Field(max_length=300), AfterValidator(_on_one_line)]
+Line = Annotated[Text, Field(max_length=300), AfterValidator(_check_one_line)]
 """A text on one line; it may be empty."""
-Name = Annotated[Line, Field(max_length=200), AfterValidator(_filled)]
+Name = Annotated[Line, Field(max_length=200), AfterValidator(_check_not_empty)]
 """A text on one line that is not empty."""
-Link = Annotated[Line, AfterValidator(_web_link)]
+Link = Annotated[Line, AfterValidator(_check_web_link)]
 """The address of a page, http or https."""
 Slug = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")]
 """A name of small letters, digits and hyphens."""
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-"""A SHA-256 in hexadecimal digits."""
+"""A SHA-256 digest in 64 hexadecimal digits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A whole number from 0."""
 GroupName = Annotated[str, Field(pattern=r"^\w{1,64}$")]
@@ -199,7 +206,7 @@ GroupName = Annotated[str, Field(pattern=r"^\w{1,64}$")]
 ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
 """The name of a shift."""
 Listed = Field(strict=False)
-"""Of a field that is a tuple: files hold lists."""
+"""Default of a tuple field that also accepts a list, since files contain lists."""
 
 
 def read_toml(path: Path, model: type[Model], error: type[DataError], summary: str) -> Model:
@@ -208,12 +215,12 @@ def read_toml(path: Path, model: type[Model], error: type[DataError], summary: s
     Args:
         path: the file.
         model: the model of its content.
-        error: what to raise if something is wrong.
-        summary: the first line of its message.
+        error: the class of the error to raise for a wrong file.
+        summary: the first line of the error's message.
 
     Raises:
-        NotFoundError: if there is no such file.
-        DataError: an `error` with everything that is wrong, each with its line.
+        NotFoundError: if the file does not exist.
+        DataError: an `error` with all findings, each with its line.
     """
     refuse = partial(error, summary)
     return parse_toml(_read(path, refuse), model, path, refuse)
@@ -231,7 +238,10 @@ def parse_toml(
         content: the content.
         model: the model.
         source: the file, as the user named it.
-        refuse: makes the error to raise of everything that is wrong, each with its line.
+        refuse: function that returns the error to raise for the findings.
+
+    Raises:
+        Exception: the result of `refuse` for all findings, each with its line.
     """
     try:
         text = content.decode()
@@ -247,13 +257,15 @@ def parse_toml(
 
 
 def toml_lines(content: str) -> dict[str, int]:
-    """Return the line of each table and key of a TOML file, for the usual ways to write them.
+    """Return the line of each table and key of a TOML file, found by regular expressions.
+
+    Quoted keys, dotted keys, and keys within inline tables are missing.
 
     Args:
         content: the file's content.
 
     Returns:
-        Path, e.g. ``system.links.paper`` -> 1-based line.
+        Dotted path, e.g. ``system.links.paper`` -> 1-based line.
     """
     lines: dict[str, int] = {}
     table = ""
@@ -273,7 +285,18 @@ def check_value(
     refuse: Callable[[list[Finding]], Exception],
     lines: Mapping[str, int] = MappingProxyType({}),
 ) -> Model:
-    """Return a value as a model; `lines` has the line of each of its keys, where they are known."""
+    """Return a value as a model.
+
+    Args:
+        value: the value.
+        model: the model.
+        source: the file, as the user named it.
+        refuse: function that returns the error to raise for the findings.
+        lines: dotted path of a key -> its 1-based line; keys with an unknown line are missing.
+
+    Raises:
+        Exception: the result of `refuse` for all findings.
+    """
     try:
         return model.model_validate(value)
     except ValidationError as wrong:
@@ -286,19 +309,22 @@ def check_json(
     source: Path | str,
     refuse: Callable[[list[Finding]], Exception],
 ) -> Record:
-    """Return the value of a JSON file as a dataclass whose fields have types of this module.
+    """Return the value of a JSON file as a dataclass, after checks of its fields.
 
-    What is made in Python is not checked again. The dataclass, and those within it, have
-    `STRICT` as ``__pydantic_config__``, as a `Checked` has it.
+    Objects that Python code makes from the dataclass are not checked. The dataclass, and its nested
+    dataclasses, must have `STRICT` as ``__pydantic_config__``.
 
     Args:
-        value: what `json.loads` returned.
+        value: the result of `json.loads`.
         kind: the dataclass.
         source: the file, as the user named it.
-        refuse: makes the error to raise of everything that is wrong, each with its place.
+        refuse: function that returns the error to raise for the findings.
+
+    Raises:
+        Exception: the result of `refuse` for all findings, each with the path of its field.
     """
     try:
-        # As JSON again: only there does pydantic take an object for a dataclass, and be strict.
+        # In strict mode, pydantic makes a dataclass only from JSON text, not from a dict.
         adapter = _adapter(kind)  # type: ignore[arg-type]  # mypy does not know that classes hash
         checked: Record = adapter.validate_json(json.dumps(value))
     except ValidationError as wrong:
@@ -312,18 +338,19 @@ def check_json(
 
 
 def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = None) -> Any:
-    """Return a value as JSON can hold it, so that what a file holds reads back.
+    """Return a value converted to types of JSON, including nested values.
 
-    Infinity and NaN become the texts ``inf``, ``-inf`` and ``nan``, as JSON has no numbers for
-    them; arrays and numbers of NumPy become lists and numbers, sets sorted lists, paths texts.
+    Infinity and NaN become the strings ``inf``, ``-inf`` and ``nan``, because JSON has no such
+    numbers. NumPy arrays become lists, NumPy numbers become numbers, sets become sorted lists, and
+    paths become strings.
 
     Args:
-        value: the value; those in mappings, lists, tuples and sets are converted, too.
-        name: how messages call it, e.g. ``parameters``.
-        other: given a value that JSON cannot hold, and its name, returns one that it can.
+        value: the value.
+        name: its name in messages, e.g. ``parameters``.
+        other: function that converts a value without a JSON type, given the value and its name.
 
     Raises:
-        UsageError: naming the key of a value that JSON cannot hold, without `other`.
+        UsageError: if a value has no JSON type and `other` is `None`.
     """
     if isinstance(value, Mapping):
         return {
@@ -346,8 +373,8 @@ def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = Non
         if other is not None:
             return other(value, name)
         raise UsageError(
-            f"{name} is {quoted(value)} of type {type(value).__name__}, which JSON cannot hold; "
-            "give numbers, texts, or lists and mappings of them"
+            f"{name} is {quoted(value)} of type {type(value).__name__}, which JSON cannot store; "
+            "use numbers, strings, or lists and mappings of them"
         ) from error
     return as_json(plain, name, other)
 
@@ -358,13 +385,19 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
-    """Read a CSV file whose columns are the fields of a model, an empty cell as a missing value.
+    """Read a CSV file whose columns are the fields of a model; an empty cell is `None`.
 
-    Columns of fields that have a default may be absent.
+    Columns of fields with a default may be absent.
+
+    Args:
+        path: the file.
+        model: the model of a row.
+        error: the class of the error to raise for a wrong file.
+        summary: the first line of the error's message.
 
     Raises:
-        NotFoundError: if there is no such file.
-        DataError: an `error` with everything that is wrong, each with its line.
+        NotFoundError: if the file does not exist.
+        DataError: an `error` with all findings, each with its line.
     """
     _read(path, partial(error, summary))
     log, rows, findings = FindingLog(), [], []
@@ -378,7 +411,12 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
             findings += [_finding(model, item, path, {}, line) for item in wrong.errors()]
             continue
         findings += [
-            Finding("wrong-type", f"{name}: {cell!r} is no number in plain digits", str(path), line)
+            Finding(
+                "wrong-type",
+                f"{name}: {cell!r} contains '_'; write the number in plain digits",
+                str(path),
+                line,
+            )
             for name, cell in cells.items()
             if "_" in cell and not isinstance(getattr(row, name), str)
         ]
@@ -389,7 +427,7 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
 
 
 def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
-    """Write a CSV file that `read_rows` reads back, whole or not at all."""
+    """Write rows atomically to a CSV file that `read_rows` can read."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(model.model_fields)
@@ -399,11 +437,11 @@ def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
 
 
 def _read(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
-    """Return the bytes of a file that is none too large and no link."""
+    """Return a file's bytes; raise an error for a link, or for more than `MAX_BYTES`."""
     if not path.exists():
         raise NotFoundError(f"no file {path}")
     if path.is_symlink() or not path.is_file():
-        raise refuse([Finding("not-a-file", "is a link, or no plain file", str(path))])
+        raise refuse([Finding("not-a-file", "is a link, or not a regular file", str(path))])
     if path.stat().st_size > MAX_BYTES:
         raise refuse([Finding("too-large", f"more than {MAX_BYTES:,} bytes", str(path))])
     return path.read_bytes()
@@ -412,7 +450,7 @@ def _read(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
 def _finding(
     model: type, error: Any, source: Path | str, lines: Mapping[str, int], line: int = 0
 ) -> Finding:
-    """Return pydantic's error in the words of this package, at its place in the file."""
+    """Return a pydantic error as a finding, with the file, and the line if it is known."""
     place = [part for part in error["loc"] if part != "[key]"]
     code, value, details = error["type"], error["input"], error.get("ctx", {})
     message, _, fix = error["msg"].partition(_FIX)
@@ -443,12 +481,12 @@ def _finding(
             least, most = details.get("min_length"), details.get("max_length")
             limit = f"at least {least}" if code == "too_short" else f"at most {most}"
             unit = "characters" if isinstance(value, str) else "items"
-            code, message = "out-of-range", f"{len(value)} {unit} where {limit} may stand"
+            code, message = "out-of-range", f"{len(value)} {unit}; {limit} are allowed"
         case _ if "_" in code:
             code, message = "out-of-range", f"{message} (found {_shown(value)})"
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place]
     path = "".join(parts).lstrip(".")
-    # An inline table or a list has one line, that of the key before it.
+    # Keys of an inline table, and items of a list, have the line of the key before them.
     known = re.sub(r"\[.*", "", path) if path not in lines else path
     while known not in lines and "." in known:
         known = known.rpartition(".")[0]
@@ -457,7 +495,7 @@ def _finding(
 
 
 def _fields_at(kind: Any, place: list[Any]) -> list[str]:
-    """Return the names of the fields of the model that stands at a place within another."""
+    """Return the names of the fields of a nested model, given its path in the outer model."""
     for part in place:
         inner = [option for option in get_args(kind) if option not in (type(None), Ellipsis)]
         fields = _types_of_fields(kind)

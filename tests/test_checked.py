@@ -72,10 +72,10 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("name = 'A'", "v.toml:1: name: 'A' is not of the form ^[a-z0-9]"),
         ("\ntitle = ' '", "v.toml:2: title: must not be empty [empty-text]"),
         ("title = 'a\\nb'", None),
-        ('title = "a\\nb"', "title: holds a line break [control-character]"),
-        ('line = "\\u202e"', "holds the control character RIGHT-TO-LEFT OVERRIDE"),
-        ('text = "\\u200f"', "holds the control character RIGHT-TO-LEFT MARK"),
-        ('text = "a\\nb\\tc"', "holds the control character U+0009"),
+        ('title = "a\\nb"', "title: contains a line break [control-character]"),
+        ('line = "\\u202e"', "contains the control character RIGHT-TO-LEFT OVERRIDE"),
+        ('text = "\\u200f"', "contains the control character RIGHT-TO-LEFT MARK"),
+        ('text = "a\\nb\\tc"', "contains the control character U+0009"),
         ("text = 3", "text: expected a text, found a number [wrong-type]"),
         ("share = 'x'", "share: expected a number, found a text"),
         ("share = inf", "share: Input should be a finite number"),
@@ -94,12 +94,12 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("[maybe]\nabcd = 1", "fix: one of: colour, level, size"),
         ("[table]\nx = -1", "table.x: Input should be greater than or equal to 0"),
         ("[table]\n'' = 1", "must not be empty"),
-        ("link = 'ftp://example.org'", "'ftp://example.org' is no link [wrong-link]"),
-        ("link = 'https://a:b@example.org'", "is no link"),
-        ("link = 'https://[::1'", "is no link"),
-        ("link = 'https://example.org/\"'", "is no link"),
+        ("link = 'ftp://example.org'", "'ftp://example.org' is not a link [wrong-link]"),
+        ("link = 'https://a:b@example.org'", "is not a link"),
+        ("link = 'https://[::1'", "is not a link"),
+        ("link = 'https://example.org/\"'", "is not a link"),
         ("digest = 'ab'", "'ab' is not of the form"),
-        (f"line = '{'x' * 301}'", "301 characters where at most 300 may stand"),
+        (f"line = '{'x' * 301}'", "301 characters; at most 300 are allowed"),
         ("name = ", "Invalid value (at end of document) [not-toml]"),
         ("a = 1\nname\nb = 2", "v.toml:2:"),
         (b"name = '\xff'", "byte 9 is not UTF-8 [not-utf8]"),
@@ -140,7 +140,7 @@ def test_paths_that_are_no_plain_file(
     with pytest.raises(NotFoundError, match="no file"):
         read(path, Row, DataError, "wrong:")
     path.symlink_to("/etc/passwd")
-    with pytest.raises(DataError, match="is a link, or no plain file"):
+    with pytest.raises(DataError, match="is a link, or not a regular file"):
         read(path, Row, DataError, "wrong:")
     path.unlink()
     path.write_text("x" * 101)

@@ -101,7 +101,7 @@ def test_a_value_that_was_changed_is_told_by_the_checksum(build_copy: Build) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("x" * 201, "201 characters"), ("a\nb", "holds a line break")]
+    ("name", "said"), [("x" * 201, "201 characters"), ("a\nb", "contains a line break")]
 )
 def test_a_collection_whose_name_no_manifest_can_hold(
     tsv_folder: WriteFolder, tmp_path: Path, name: str, said: str
