@@ -1,7 +1,7 @@
-"""What may stand in a user's way on this machine: versions, extras, GPU, cache and data sets.
+"""Checks of this machine: package versions, extras, GPU, cache and data sets.
 
-`examine` yields a diagnosis for each, with its cure where something is wrong; `prune_cache`
-empties the cache.
+`examine` yields a diagnosis for each check, with a cure for each problem. `prune_cache` removes
+files from the cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Diagnosis", "State", "examine", "prune_cache"]
 _PACKAGE = "msshift-bench"
 
 _NOT_FOR_USERS = ("all", "dev", "docs", "release")
-"""Extras that hold other extras, or serve those who change this package."""
+"""Extras that contain other extras, or that only developers of this package need."""
 
 _CACHE = {
     "data": re.escape(DATASET_NAME),
@@ -40,23 +40,28 @@ _CACHE = {
     "indexes": r"[0-9a-f]{16}-[0-9a-f]{32}",
     "passages": r"[0-9a-f]{32}",
 }
-"""A kind -> how its folders are named. Others may lie beside them, and are not ours to remove."""
+"""Kind of cached thing -> pattern of its folders' names; other folders are never removed."""
 
 State = Literal["ok", "note", "warning", "missing", "damaged"]
-"""How something is: as it should be; nothing is wrong, and something could be had besides; work
-will be slow, or fail, or give numbers that compare with few; something is needed and not there;
-data are not what was built."""
+"""Result of a check.
+
+- ``ok``: no problem.
+- ``note``: no problem, but an optional part is absent.
+- ``warning``: work may be slow or fail, or its numbers may not be comparable.
+- ``missing``: a required thing is absent.
+- ``damaged``: data differ from the build.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the doctor says of one thing.
+    """Result of one check of the machine.
 
     Attributes:
-        code: a stable identifier, e.g. ``"cache"``; never reworded between versions.
-        state: how it is.
-        text: one sentence: what there is.
-        cure: one sentence: what to do; "" where there is nothing to do.
+        code: a stable identifier, e.g. ``"cache"``; it never changes between versions.
+        state: the result of the check.
+        text: one sentence that describes the state.
+        cure: one sentence: how to fix or change it; "" if nothing is to do.
     """
 
     code: str
@@ -66,20 +71,17 @@ class Diagnosis:
 
 
 def examine(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]:
-    """Look at what may stand in the way: versions, extras, GPU, cache and data sets.
-
-    Nothing is changed.
+    """Check package versions, extras, GPU, cache and data sets, without changing anything.
 
     Args:
-        data: a built data set to verify, or several; by default those that the bare name `msshift`
-            may mean.
+        data: one or several built data sets to verify; by default each data set that the name
+            `msshift` can refer to.
 
     Returns:
-        An iterator over the diagnoses, each with its state and, where something is to be done, its
-        cure. Each look is taken when its diagnosis is requested.
+        An iterator over the diagnoses. Each check runs when its diagnosis is requested.
 
     Raises:
-        OSError: if a folder cannot be looked into. Damaged data are no error but a diagnosis.
+        OSError: if a folder cannot be read. Damaged data give a diagnosis, not an error.
 
     Examples:
         >>> next(examine()).code
@@ -89,23 +91,23 @@ def examine(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]
 
 
 def _installation() -> Iterator[Diagnosis]:
-    """Look at the package, its requirements, and each extra."""
-    place = Path(__file__).resolve().parent
+    """Yield diagnoses of the package, its requirements, and each extra."""
+    folder = Path(__file__).resolve().parent
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Diagnosis("package", "ok", f"{_PACKAGE} {__version__} in {place}; {python}")
+    yield Diagnosis("package", "ok", f"{_PACKAGE} {__version__} in {folder}; {python}")
     try:
         installed = distribution(_PACKAGE)
     except PackageNotFoundError:
-        text = "the package is imported from a folder and not installed; its extras are unknown"
+        text = "the package is imported from a folder but not installed; its extras are unknown"
         yield Diagnosis("package", "warning", text, install_fix())
         return
     requirements = [Requirement(line) for line in installed.requires or ()]
     absent, wrong = _lacking(requirements, "")
     if absent or wrong:
-        text = f"missing or of a wrong version: {', '.join(absent + wrong)}"
+        text = f"missing packages or wrong versions: {', '.join(absent + wrong)}"
         yield Diagnosis("requirements", "missing", text, install_fix())
     else:
-        yield Diagnosis("requirements", "ok", "all required packages are there")
+        yield Diagnosis("requirements", "ok", "all required packages are installed")
     extras = installed.metadata.get_all("Provides-Extra") or []
     for extra in sorted(set(extras) - set(_NOT_FOR_USERS)):
         absent, wrong = _lacking(requirements, extra)
@@ -120,10 +122,10 @@ def _installation() -> Iterator[Diagnosis]:
 
 
 def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
-    """Return the packages that an extra needs and that are not there, or not in that version.
+    """Return the packages of an extra that are not installed, and those with a wrong version.
 
     Args:
-        requirements: what the package and its extras need.
+        requirements: the requirements of the package and its extras.
         extra: the extra; "" for the package itself.
     """
     absent, wrong = [], []
@@ -133,57 +135,57 @@ def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], li
         if not is_needed or ("extra" in str(marker)) != bool(extra):
             continue
         try:
-            there = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
             absent.append(requirement.name)
         else:
-            if not requirement.specifier.contains(there, prereleases=True):
-                wrong.append(f"{requirement.name} {there} ({requirement.specifier} is needed)")
+            if not requirement.specifier.contains(installed, prereleases=True):
+                wrong.append(f"{requirement.name} {installed} ({requirement.specifier} is needed)")
     return absent, wrong
 
 
 def _gpu() -> Iterator[Diagnosis]:
-    """Look for a GPU that torch can use; without torch there is nothing to look with."""
+    """Yield a diagnosis of each GPU that torch can use; nothing if torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         return
     import torch
 
     if not torch.cuda.is_available():
-        text = f"none that torch {torch.__version__} can use"
-        text += ", which is built for processors" if torch.version.cuda is None else ""
-        yield Diagnosis("gpu", "note", text, "models train on processors, which takes longer")
+        text = f"no GPU that torch {torch.__version__} can use"
+        text += ", which is built for CPUs only" if torch.version.cuda is None else ""
+        yield Diagnosis("gpu", "note", text, "models train on CPUs, which takes longer")
         return
     for number in range(torch.cuda.device_count()):
-        facts = torch.cuda.get_device_properties(number)
+        properties = torch.cuda.get_device_properties(number)
         bf16 = "bf16" if torch.cuda.is_bf16_supported() else "no bf16"
-        text = f"{facts.name}, {facts.total_memory / 1024**3:.0f} GB, {bf16}"
+        text = f"{properties.name}, {properties.total_memory / 1024**3:.0f} GB, {bf16}"
         yield Diagnosis("gpu", "ok", text)
 
 
 def _cached() -> Iterator[tuple[str, Path]]:
-    """Yield the kind and the folder of each thing that the cache holds."""
-    for kind, form in _CACHE.items():
+    """Yield kind and folder of each cached thing."""
+    for kind, pattern in _CACHE.items():
         root = cache_root() / kind
         for folder in sorted(root.iterdir()) if root.is_dir() else []:
             name = folder.name.removeprefix(".").removesuffix(".partial")
-            if folder.is_dir() and re.fullmatch(form, name):
+            if folder.is_dir() and re.fullmatch(pattern, name):
                 yield kind, folder
 
 
 def _size(folder: Path) -> str:
-    """Return the megabytes of a folder's files, as text."""
+    """Return the size of a folder's files, e.g. ``"1.5 MB"``."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return f"{size / 1024**2:,.1f} MB"
 
 
 def _cache() -> Iterator[Diagnosis]:
-    """Look at the cache's size, and at what killed processes have left in it."""
+    """Yield a diagnosis of the cache's size, with the folders that killed processes have left."""
     items = list(_cached())
     text, cure = f"{_size(cache_root())} in {cache_root()}", ""
     if items:
         kinds = Counter(kind for kind, _ in items)
         text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
-        cure = "'msshift doctor --prune 0' empties it"
+        cure = "'msshift doctor --prune 0' removes embeddings, indexes and passages"
     left = [folder for _, folder in items if is_unfinished(folder) and not is_held(folder)]
     if left:
         text += f", {len(left)} of {len(items)} folders left by killed processes"
@@ -193,13 +195,14 @@ def _cache() -> Iterator[Diagnosis]:
 def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
     """Remove embeddings, indexes and passages from the cache; they are made again when needed.
 
-    What a process is writing stays, and so does an installed data set.
+    Installed data sets, and folders that a process is writing, are kept.
 
     Args:
-        days: only what was last changed so many days ago or earlier, 0 or more.
+        days: minimum age, in days since the last change, of folders to remove; 0 or more.
 
     Returns:
-        An iterator over what is removed; each is removed as it is asked for.
+        An iterator with a diagnosis of each removed folder. Each folder is removed when its
+        diagnosis is requested.
 
     Examples:
         >>> removed = list(prune_cache(days=30))
@@ -215,19 +218,19 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
 
 
 def _data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
-    """Compute every digest of built data sets again.
+    """Yield a diagnosis of each built data set, after a check of all its digests.
 
     Args:
-        folders: the data sets; by default each that the bare name `msshift` may mean.
+        folders: the data sets; by default each data set that the name `msshift` can refer to.
     """
     home = os.environ.get(HOME_VARIABLE)
-    # Where the variable is set, the bare name means its folder, and not the one here.
-    here = Path.cwd() / DATASET_NAME if home else Path(DATASET_NAME)
-    usual = filter(Path.exists, [here, installed_folder()])
+    # If the variable is set, the bare name refers to its folder, so the local one needs a path.
+    local = Path.cwd() / DATASET_NAME if home else Path(DATASET_NAME)
+    usual = filter(Path.exists, [local, installed_folder()])
     chosen: list[str | Path] = list(folders) or [*([Path(home)] if home else []), *usual]
     if not chosen:
-        text = f"no {DATASET_NAME} here, and none installed"
-        yield Diagnosis("data", "note", text, "msshift build, or msshift install ORG/NAME")
+        text = f"no data set {DATASET_NAME} in this folder, and none installed"
+        yield Diagnosis("data", "note", text, "run msshift build, or msshift install ORG/NAME")
     for folder in chosen:
         try:
             manifest, findings = verify_dataset(folder)
@@ -237,10 +240,10 @@ def _data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
             yield Diagnosis("data", "damaged" if is_damaged else "missing", str(error), cure)
             continue
         if findings:
-            text = f"{folder}: {len(findings)} differences, the first: {findings[0].sentence}"
-            cure = f"'msshift verify {folder}' names all; build or install it again"
+            text = f"{folder}: {len(findings)} differences, first: {findings[0].sentence}"
+            cure = f"'msshift verify {folder}' lists all; build or install it again"
             yield Diagnosis("data", "damaged", text, cure)
         else:
             edition = f"edition {manifest.edition}, version {manifest.data_version}"
-            text = f"{folder}: what was built ({edition}, content {manifest.content_digest[:12]})"
+            text = f"{folder}: verified ({edition}, content {manifest.content_digest[:12]})"
             yield Diagnosis("data", "ok", text)

@@ -1,9 +1,8 @@
-"""Where tasks are carried out: in this process, or on a Ray cluster, which nothing else knows.
+"""Engines that run tasks in this process or on a Ray cluster; no other module imports Ray.
 
-A task is a function at the top of a module with one argument. `Engine.map` carries it out for many
-arguments, and `Engine.keep` keeps what it returns for each, under the digest of the argument, and
-skips what stands. So neither the engine, nor the number of machines, their order or their failures
-can change a byte.
+A task is a top-level function of a module, with one argument. `Engine.map` runs it for many
+arguments. `Engine.keep` writes each result under a digest of its argument, and skips existing
+results. So results are the same bytes for every engine and number of machines, also after failures.
 """
 
 from __future__ import annotations
@@ -70,29 +69,29 @@ B = TypeVar("B")
 Array = NDArray[Any]
 
 _RETRIES = 20
-"""How often Ray begins a task again after its node or worker was lost."""
+"""Number of times that Ray restarts a task after its node or worker was lost."""
 
-_PATIENCE = 10
-"""Seconds within which a cluster's address must answer."""
+_TIMEOUT = 10
+"""Timeout of a connection to a cluster's address, in seconds."""
 
 _MODE = "RAY_AUTH_MODE"
-"""The environment variable by which Ray uses tokens (``token``) or none (``disabled``)."""
+"""Environment variable that makes Ray use tokens (``token``) or no tokens (``disabled``)."""
 
 _ATTEMPTS = 3
-"""Attempts to connect with a token, one a second; Ray's default is 20."""
+"""Attempts to connect with a token, one per second; Ray's default is 20."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptArray:
-    """The place of an array, which stands there whole or not at all.
+    """File of an array, in a folder or at a URL; it is written atomically.
 
-    What reads or writes at a URL raises MissingError if that fails: nothing is installed for such
-    URLs, or there is no such bucket, no permission, no answer.
+    For a URL, methods raise MissingError if they fail: the URL's library is not installed, the
+    bucket does not exist, access is denied, or the server does not answer.
 
     Attributes:
-        folder: a folder, which is made, or a URL that fsspec knows, such as ``s3://bucket/name``,
-            where there must be such a bucket or folder.
-        name: the file's name there.
+        folder: a folder, which is made if missing; or a URL of fsspec, such as
+            ``s3://bucket/name``, which must exist.
+        name: the file's name in the folder.
     """
 
     folder: str
@@ -103,81 +102,85 @@ class KeptArray:
 
     @property
     def is_remote(self) -> bool:
-        """Whether all machines find it, since it is at a URL."""
+        """Whether the folder is a URL, which all machines of a cluster can reach."""
         return "://" in self.folder
 
     def stands(self) -> bool:
-        """Return whether it is there."""
+        """Return whether the file exists."""
         if not self.is_remote:
             return Path(self.folder, self.name).exists()
-        with self._reached() as (system, path):
+        with self._file_system() as (system, path):
             return bool(system.exists(path))
 
     def write(self, array: Array) -> None:
-        """Write it, whole or not at all."""
+        """Write an array to the file, atomically."""
         content = seal_array(array)
         if not self.is_remote:
             write_bytes(Path(self.folder, self.name), content)
             return
-        with self._reached() as (system, path):
+        with self._file_system() as (system, path):
             system.pipe_file(f"{path}.partial", content)
             system.mv(f"{path}.partial", path)
 
     def load(self) -> Array:
-        """Return it: read-only, and mapped from its file, if it is in a folder.
+        """Return the array, read-only; from a folder, as a memory map.
 
         Raises:
-            IntegrityError: if it was damaged, be it by a single bit.
+            IntegrityError: if any byte of the file has changed.
         """
         try:
             if not self.is_remote:
                 return map_sealed_array(Path(self.folder, self.name))
-            with self._reached() as (system, path):
+            with self._file_system() as (system, path):
                 content = system.cat_file(path)
             return unseal_array(content)
         except ValueError as error:
             raise IntegrityError(
-                f"{self} was damaged after it was written: remove it, and type the same command "
-                "again"
+                f"{self} was damaged after it was written: remove this file, and run the same "
+                "command again"
             ) from error
 
     def remove(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         if self.is_remote:
-            with self._reached() as (system, path):
+            with self._file_system() as (system, path):
                 system.rm_file(path)
         else:
             Path(self.folder, self.name).unlink()
 
     @contextmanager
-    def _reached(self) -> Iterator[tuple[Any, str]]:
-        """Give the file system of a URL and the path in it; each system has errors of its own."""
+    def _file_system(self) -> Iterator[tuple[Any, str]]:
+        """Yield the file system of the URL, and the file's path in it.
+
+        Raises:
+            MissingError: for any error of the block, since each file system has its own errors.
+        """
         fsspec = require("fsspec", "cluster", "a URL as --store")
         try:
-            # A listing that is kept would hide what other machines have written since.
+            # A cached listing would miss files that other machines have written since.
             system, root = fsspec.core.url_to_fs(self.folder, use_listings_cache=False)
             yield system, f"{root}/{self.name}"
         except Exception as error:
             raise MissingError(
-                f"{self.folder} cannot be used: {type(error).__name__}: {error}. Is there such a "
-                "bucket or folder, does it answer, and do the credentials allow to read, write "
-                "and delete?"
+                f"{self.folder} cannot be used: {type(error).__name__}: {error}. Check that the "
+                "bucket or folder exists, that its server answers, and that the credentials allow "
+                "to read, write and delete"
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What carries tasks out.
+    """Runs tasks in this process or on a Ray cluster.
 
     Attributes:
-        address: a Ray cluster's, ``host:port``, or ``auto`` for the one on this machine; `None` for
-            this process.
-        store: the folder or URL where `keep` keeps results; `None` to leave it to the caller. To a
-            URL the machines of a cluster write themselves; what else they make comes back here.
-        wait: whether a task that no present node of the cluster can run waits for one that can.
+        address: the address of a Ray cluster, ``host:port``, or ``auto`` for a cluster on this
+            machine; `None` for this process.
+        store: the folder or URL for the results of `keep`; `None` for the folder that the caller
+            passes. Machines of a cluster write to a URL directly, and otherwise send results back.
+        wait: whether a task waits if no present node of the cluster can run it.
 
     Raises:
-        MissingExtraError: if Ray is to be used and not installed.
+        MissingExtraError: if an address is given and Ray is not installed.
     """
 
     address: str | None = None
@@ -191,22 +194,22 @@ class Engine:
     def map(
         self, task: Callable[[A], B], items: Iterable[A], *, cpus: int = 1, gpus: float = 0
     ) -> Iterator[B]:
-        """Yield what a task returns for each item, in their order.
+        """Yield the result of a task for each item, in the order of the items.
+
+        On a cluster, a task runs in a folder with the path of this process's folder, if its machine
+        has one. Its progress reports and log records are sent to this process.
 
         Args:
-            task: a function at the top of a module.
+            task: a top-level function of a module.
             items: the arguments; streamed. Ray must be able to pickle them.
-            cpus: Ray: the processors that a task takes, and the threads that it uses: what rests
-                on their number, such as training, needs that of a run here for the same bytes.
-            gpus: Ray: the GPUs that a task takes; none, where the cluster has none.
-
-        A task of a cluster works in the folder of this process, where it has that, too; what it
-        reports and tells the log comes here.
+            cpus: number of CPUs and threads of a task on Ray. Results of a training depend on the
+                number of threads.
+            gpus: number of GPUs of a task on Ray; ignored if the cluster has no GPU.
 
         Raises:
-            MissingError: if no cluster answers, none of its nodes can run a task, or it lost the
-                workers of a task too often.
-            MsShiftError: what a task raises.
+            MissingError: if no cluster answers, no node can run a task, or the workers of a task
+                were lost too often.
+            MsShiftError: an error of a task.
         """
         if self.address is None:
             yield from map(task, items)
@@ -216,37 +219,37 @@ class Engine:
     def keep(
         self, task: Callable[[A], Array], items: Iterable[A], folder: Path
     ) -> Iterator[KeptArray]:
-        """Carry a task out for the items whose results do not stand.
+        """Run a task for the items without a result, and write its results.
 
         Args:
-            task: a function at the top of a module; it returns an array.
-            items: dataclasses. The fields by which they are compared decide the result, and hold
-                JSON values, arrays or dataclasses; others only say where things are.
-            folder: where results stand, unless the engine has a store.
+            task: a top-level function of a module; it returns an array.
+            items: dataclasses. Fields that take part in comparison determine the result; they are
+                JSON values, arrays or dataclasses. Other fields do not, e.g. paths of files.
+            folder: the folder of the results, unless the engine has a store.
 
         Yields:
-            Where the result of each item stands, in their order, as soon as it does.
+            The file of each item's result, in the order of the items, as soon as it exists.
 
         Raises:
             MissingError, MsShiftError: see `map`.
         """
-        place = str(folder) if self.store is None else self.store.rstrip("/")
+        store = str(folder) if self.store is None else self.store.rstrip("/")
         unfinished: deque[KeptArray] = deque()
 
         def missing() -> Iterator[tuple[KeptArray, A]]:
             for number, item in enumerate(items):
-                result = KeptArray(place, f"{number:05d}-{_digest(task, item)[:16]}.npy")
+                result = KeptArray(store, f"{number:05d}-{_digest(task, item)[:16]}.npy")
                 unfinished.append(result)
                 if not result.stands():
                     yield result, item
 
         tasks = missing()
-        # To find that all results stand, no cluster is needed.
+        # If all results exist, no cluster is needed.
         first = list(islice(tasks, 1))
         for result, array in self.map(partial(_make, task), chain(first, tasks)) if first else ():
             if array is not None:
                 result.write(array)
-            while unfinished[0] != result:  # It stood before.
+            while unfinished[0] != result:  # Its result existed already.
                 yield unfinished.popleft()
             yield unfinished.popleft()
         yield from unfinished
@@ -254,16 +257,16 @@ class Engine:
     def _on_cluster(
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
     ) -> Iterator[B]:
-        with ExitStack() as alone:
-            ends = _in_use[-1].ends or alone
+        with ExitStack() as own_exits:
+            exits = _in_use[-1].exits or own_exits
             if not ray.is_initialized():
                 self._connect()
-                # A connection has workers of its own, which import what tasks need: one is enough
-                # for a block.
-                ends.callback(ray.shutdown)
+                # A new connection starts new workers, which import modules again. So the block
+                # keeps one connection.
+                exits.callback(ray.shutdown)
             results = self._on_workers(task, items, cpus, gpus)
-            # Who is not asked for all results would say goodbye to Ray when that is gone.
-            ends.callback(results.close)
+            # If the caller stops early, the generator must end before Ray shuts down.
+            exits.callback(results.close)
             yield from results
 
     def _on_workers(
@@ -273,16 +276,16 @@ class Engine:
         gpus = gpus if "GPU" in resources else 0
         self._check_nodes(cpus, gpus)
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
-        remote = ray.remote(**options)(_carry_out)
+        remote = ray.remote(**options)(_run_task)
         connection = ray.get_runtime_context()
-        # Every cluster numbers its jobs from 1.
+        # Job ids alone are not unique: every cluster numbers its jobs from 1.
         spare = _spare_queues[connection.get_node_id(), connection.get_job_id()]
-        told = spare.pop() if spare else _new_queue()
-        where = (cpus, __version__, Path.cwd(), told)
-        started = (remote.remote(task, item, *where) for item in items)
+        reports = spare.pop() if spare else _new_queue()
+        context = (cpus, __version__, Path.cwd(), reports)
+        started = (remote.remote(task, item, *context) for item in items)
         waiting: deque[Any] = deque()
         try:
-            with receiving_reports(told):
+            with receiving_reports(reports):
                 waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
                 while waiting:
                     result = _result(waiting[0])
@@ -292,31 +295,30 @@ class Engine:
         finally:
             for reference in waiting:
                 ray.cancel(reference)
-            if waiting:  # What they still tell is of no use to another call.
-                told.shutdown(force=True)
+            if waiting:  # Cancelled tasks may still write into the queue, so it is not reused.
+                reports.shutdown(force=True)
             else:
-                spare.append(told)
+                spare.append(reports)
 
     def _check_nodes(self, cpus: int, gpus: float) -> None:
-        """Check that a present node can run a task, or log that the task waits for one."""
+        """Check that a present node can run a task; if tasks may wait, log a warning instead."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
             return
         present = sorted({(node.get("CPU", 0), node.get("GPU", 0)) for node in nodes})
         problem = (
-            f"a task takes {cpus} CPU and {gpus:g} GPU, and no node of the Ray cluster has as many"
-            ": " + " or ".join(f"{n_cpus:g} CPU and {n_gpus:g} GPU" for n_cpus, n_gpus in present)
+            f"a task needs {cpus} CPU and {gpus:g} GPU, but the nodes of the Ray cluster have "
+            + " or ".join(f"{n_cpus:g} CPU and {n_gpus:g} GPU" for n_cpus, n_gpus in present)
         )
         if not self.wait:
             raise MissingError(
-                f"{problem}; start a node that has, lower OMP_NUM_THREADS or --gpus, or wait for "
-                "such a node with --wait"
+                f"{problem}; start a larger node, lower OMP_NUM_THREADS or --gpus, or wait for a "
+                "larger node with --wait"
             )
-        _logger.warning("%s; it waits for one", problem)
+        _logger.warning("%s; the task waits for a larger node", problem)
 
     def _connect(self) -> None:
-        # Ray's own advice on a variable of its next version is of no use to the user, nor are
-        # errors of tasks that nobody waits for, since another one ended the command.
+        # These variables hide Ray's advice on its next version, and errors of cancelled tasks.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(_ATTEMPTS))
@@ -324,22 +326,22 @@ class Engine:
         mode = os.environ.get(_MODE)
         try:
             if host and "://" not in host:
-                # Ray itself would ask an address at which nobody answers for minutes.
-                socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+                # Ray would wait for minutes if no server answers at the address.
+                socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT).close()
             with _silent_stderr():
                 _choose_mode(str(self.address), mode)
                 ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             if "AuthenticationError" in f"{error!r} {error.__cause__}":
                 raise MissingError(
-                    f"the Ray cluster at {self.address} requires its token: set RAY_AUTH_MODE=token"
-                    ", and RAY_AUTH_TOKEN to what `ray get-auth-token` prints on the head node's "
-                    "machine, unless ~/.ray/auth_token holds it here"
+                    f"the Ray cluster at {self.address} requires a token: set RAY_AUTH_MODE=token. "
+                    "Without a file ~/.ray/auth_token on this machine, also set RAY_AUTH_TOKEN to "
+                    "the output of `ray get-auth-token` on the head node"
                 ) from error
             reason = str(error).strip().partition("\n")[0].rstrip(".")
             raise MissingError(
                 f"no Ray cluster answers at {self.address} ({reason}): start one with "
-                "`ray start --head`, or give as --ray what that printed"
+                "`ray start --head`, or pass the address that it printed with --ray"
             ) from error
         finally:
             os.environ.pop(_MODE, None)
@@ -347,58 +349,58 @@ class Engine:
 
 
 class _EngineInUse(NamedTuple):
-    """A block with an engine, and what is done at its end; `None` for what is in no block."""
+    """Engine of a `using_engine` block, and the block's exit callbacks; `None` outside a block."""
 
     engine: Engine
-    ends: ExitStack | None
+    exits: ExitStack | None
 
 
 _in_use = [_EngineInUse(Engine(), None)]
-"""The enclosing blocks, the innermost last."""
+"""The default engine, then the engines of the enclosing blocks, the innermost last."""
 
 _spare_queues: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
-"""Node and job of a connection -> queues that no call uses; an actor takes seconds to start."""
+"""Node and job of a connection -> unused queues, for reuse: a new queue takes seconds to start."""
 
 
 def engine_in_use() -> Engine:
-    """Return the engine that carries tasks out now."""
+    """Return the engine of the innermost `using_engine` block; by default, of this process."""
     return _in_use[-1].engine
 
 
 @contextmanager
 def using_engine(engine: Engine) -> Iterator[None]:
-    """Let an engine carry out all tasks of the block, whatever function has them."""
-    with ExitStack() as ends:
-        if engine != engine_in_use():  # What the block around it has connected goes on.
-            _in_use.append(_EngineInUse(engine, ends))
-            ends.callback(_in_use.pop)
+    """Use an engine for all tasks of the block."""
+    with ExitStack() as exits:
+        if engine != engine_in_use():  # An equal engine keeps the outer block's connection.
+            _in_use.append(_EngineInUse(engine, exits))
+            exits.callback(_in_use.pop)
         yield
 
 
 def _choose_mode(address: str, mode: str | None) -> None:
-    """Let this process use a token if, and only if, a cluster requires one.
+    """Set `_MODE` so that this process uses a token only if the cluster requires one.
 
-    Ray itself uses one wherever it finds one, and then fails on a cluster without tokens.
+    Ray by default uses any token that it finds, and then fails on a cluster without tokens.
 
     Args:
         address: the cluster's address.
-        mode: what the user set for `_MODE`. As in Ray, a token goes to another address than
-            ``auto`` only if that is "token".
+        mode: the user's value of `_MODE`. For other addresses than ``auto``, only "token" allows
+            to send a token, as in Ray.
 
     Raises:
-        AuthenticationError: if the cluster requires a token, and that may not be used.
+        AuthenticationError: if the cluster requires a token, but `mode` does not allow one.
     """
 
     def use(mode: str) -> None:
         os.environ[_MODE] = mode
         _raylet.Config.initialize("")
 
-    found = None if "://" in address else _services.canonicalize_bootstrap_address(address)
-    if found is None:
+    resolved = None if "://" in address else _services.canonicalize_bootstrap_address(address)
+    if resolved is None:
         return
     use("disabled")
     try:
-        _raylet.GcsClient(address=found)
+        _raylet.GcsClient(address=resolved)
     except ray.exceptions.AuthenticationError:
         if mode != "token" and (mode is not None or address != "auto"):
             raise
@@ -407,31 +409,31 @@ def _choose_mode(address: str, mode: str | None) -> None:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Hide what Ray's compiled parts print while they connect; errors come as exceptions."""
-    kept = os.dup(2)
-    with Path(os.devnull).open("wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
+    """Hide output of Ray's compiled code to stderr; errors are still raised as exceptions."""
+    stderr = os.dup(2)
+    with Path(os.devnull).open("wb") as null:
+        os.dup2(null.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _new_queue() -> Any:
-    here = _scheduling.NodeAffinitySchedulingStrategy(
+    this_node = _scheduling.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
     )
-    return _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+    return _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": this_node})
 
 
 def _as_json(value: Any) -> dict[str, Any]:
-    """Return a dataclass as JSON values: its ``parameters``, if it has them."""
+    """Return a dataclass as JSON values: the result of its ``parameters()``, or its fields."""
     return dict(value.parameters()) if hasattr(value, "parameters") else asdict(value)
 
 
 def _digest(task: Callable[[A], Array], item: Any) -> str:
-    """Return the SHA-256 of a task's name and of what decides its result: 64 hexadecimal digits."""
+    """Return the SHA-256 of a task's name and its item's compared fields, in 64 hex digits."""
     digest = hashlib.sha256(f"{task.__module__}.{task.__qualname__}\n".encode())
     for field in fields(item):
         value = getattr(item, field.name) if field.compare else None
@@ -447,7 +449,7 @@ def _digest(task: Callable[[A], Array], item: Any) -> str:
 def _make(
     task: Callable[[A], Array], result_and_item: tuple[KeptArray, A]
 ) -> tuple[KeptArray, Array | None]:
-    """Carry a task out, and write its result if that is at a URL; else return it, too."""
+    """Run a task, and write its array to a URL; for a folder, return the array unwritten."""
     result, item = result_and_item
     array = task(item)
     if not result.is_remote:
@@ -458,10 +460,10 @@ def _make(
 
 @contextmanager
 def forwarding_reports(queue: Any) -> Iterator[None]:
-    """Put what the block reports and tells the log into a queue; see `receiving_reports`.
+    """Put progress reports and log records of the block into a queue; see `receiving_reports`.
 
     Args:
-        queue: has ``put_nowait``, as those of multiprocessing and Ray have.
+        queue: a queue with ``put_nowait``, of multiprocessing or Ray.
     """
 
     def report(*progress: Any) -> None:
@@ -479,13 +481,13 @@ def forwarding_reports(queue: Any) -> Iterator[None]:
 
 @contextmanager
 def receiving_reports(queue: Any) -> Iterator[None]:
-    """Report, and tell the log, what other processes put into a queue while the block is at work.
+    """While the block runs, report progress and log records that other processes put into a queue.
 
     Args:
-        queue: what `forwarding_reports` was given there.
+        queue: the queue that the other processes pass to `forwarding_reports`.
     """
 
-    def hear() -> None:
+    def receive() -> None:
         for message in iter(queue.get, None):
             if isinstance(message, logging.LogRecord):
                 logger = logging.getLogger(message.name)
@@ -494,8 +496,8 @@ def receiving_reports(queue: Any) -> Iterator[None]:
             else:
                 report_progress(*message)
 
-    # A thread has a context of its own, in which nobody listens to progress.
-    listener = threading.Thread(target=copy_context().run, args=(hear,), daemon=True)
+    # By default, a new thread has an empty context, without the receiver of progress reports.
+    listener = threading.Thread(target=copy_context().run, args=(receive,), daemon=True)
     listener.start()
     try:
         yield
@@ -504,33 +506,33 @@ def receiving_reports(queue: Any) -> Iterator[None]:
         listener.join()
 
 
-def _carry_out(
-    task: Callable[[A], B], item: A, threads: int, version: str, folder: Path, told: Any
+def _run_task(
+    task: Callable[[A], B], item: A, threads: int, version: str, folder: Path, reports: Any
 ) -> B:
-    """Carry a task out on a machine of a cluster."""
+    """Run a task on a machine of a cluster."""
     from threadpoolctl import threadpool_limits
 
     if version != __version__:
         raise UsageError(
-            f"a machine of the cluster has msshift-bench {__version__}, and this one {version}: "
+            f"a machine of the cluster has msshift-bench {__version__}, this machine {version}: "
             "install the same version on all machines"
         )
-    # Libraries that are loaded later read the variable, those that are loaded already do not.
+    # The variable sets the threads of libraries loaded later, the function of loaded libraries.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     threadpool_limits(threads)
-    with suppress(OSError):  # Tasks that need no file of the caller's need no such folder.
+    with suppress(OSError):  # The folder may be absent: most tasks read no files from it.
         os.chdir(folder)
     try:
-        with forwarding_reports(told):
+        with forwarding_reports(reports):
             return task(item)
     except MsShiftError as error:
-        # Of errors with several arguments, only the message survives the way back.
+        # Errors with several arguments cannot be unpickled; a plain error has the same message.
         kinds: dict[int, type[MsShiftError]] = {3: MissingError, 2: UsageError}
         raise kinds.get(error.exit_code, DataError)(str(error)) from None
 
 
 def _result(reference: Any) -> Any:
-    """Return what a task returned."""
+    """Return the result of a task, or raise its error."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -539,6 +541,6 @@ def _result(reference: Any) -> Any:
         raise
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.ObjectLostError) as error:
         raise MissingError(
-            f"the cluster lost the workers of a task {_RETRIES} times: type the same command "
+            f"the cluster lost the workers of a task {_RETRIES} times: run the same command "
             "again; finished results are kept"
         ) from error

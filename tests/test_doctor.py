@@ -77,10 +77,10 @@ def test_what_torch_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(one.state, one.text) for one in gpus(monkeypatch, "H100", "A100", cuda="12.8")]
     assert found == [("ok", "H100, 80 GB, bf16"), ("ok", "A100, 80 GB, bf16")]
     (none,) = gpus(monkeypatch, cuda="12.8")
-    assert (none.state, none.text) == ("note", "none that torch 2.9.0 can use")
+    assert (none.state, none.text) == ("note", "no GPU that torch 2.9.0 can use")
     (processors_only,) = gpus(monkeypatch, cuda=None)
-    assert processors_only.text.endswith("2.9.0 can use, which is built for processors")
-    assert "models train on processors" in processors_only.cure
+    assert processors_only.text.endswith("2.9.0 can use, which is built for CPUs only")
+    assert "models train on CPUs" in processors_only.cure
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert list(doctor._gpu()) == []
 
@@ -116,7 +116,7 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     whole, damaged = doctor._data([])
     assert (whole.state, damaged.state) == ("ok", "damaged")
     assert "length-short/test.parquet" in damaged.text
-    assert damaged.cure.startswith(f"'msshift verify {here}' names all")
+    assert damaged.cure.startswith(f"'msshift verify {here}' lists all")
     assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
     named = examine(["msshift", "./msshift"])
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]

@@ -161,7 +161,7 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     by_variable = msshift("doctor", MSSHIFT_CACHE=str(work / "cache")).stdout
     for printed in (by_file, by_variable):
         assert f" MB in {work}/cache" in printed
-        assert f"data: {work}/cache/data/msshift: what was built" in printed
+        assert f"data: {work}/cache/data/msshift: verified" in printed
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
 
 

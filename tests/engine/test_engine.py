@@ -211,7 +211,7 @@ def test_a_task_reports_to_the_caller_and_works_in_its_folder(
     reports: list[tuple[str, int, int]] = []
 
     def run(number: int, version: str = __version__) -> int:
-        return engine._carry_out(work, number, 1, version, tmp_path, messages)
+        return engine._run_task(work, number, 1, version, tmp_path, messages)
 
     with (
         caplog.at_level("INFO", "msshift_bench"),

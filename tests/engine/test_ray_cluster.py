@@ -99,20 +99,20 @@ def test_a_task_that_no_node_can_run_is_refused_unless_it_may_wait(
         started.append(tmp_path)
         yield tmp_path
 
-    says = "a task takes 3 CPU and 0 GPU, and no node of the Ray cluster has as many: 1 CPU and 0 "
-    with pytest.raises(MissingError, match=says + r"GPU or 2 CPU .* with --wait$"):
+    problem = "a task needs 3 CPU and 0 GPU, but the nodes of the Ray cluster have 1 CPU and 0 "
+    with pytest.raises(MissingError, match=problem + r"GPU or 2 CPU .* with --wait$"):
         list(engine.map(threads, folders(), cpus=3))
     assert started == []
     with using_engine(Engine(engine.address, wait=True)):
         results = engine_in_use().map(threads, range(1), cpus=3)
         with ThreadPoolExecutor(1) as waiting:
             found = waiting.submit(list, results)
-            while "it waits for one" not in caplog.text:
+            while "waits for a larger node" not in caplog.text:
                 assert not found.done()
                 time.sleep(0.1)
             cluster.add_node(processors=3)
             assert found.result(120) == [{3}]
-    assert f"{says}GPU or 2 CPU and 0 GPU; it waits for one" in caplog.text
+    assert f"{problem}GPU or 2 CPU and 0 GPU; the task waits for a larger node" in caplog.text
     cluster.remove_node()
 
 
