@@ -1,19 +1,19 @@
-"""The errors that the package raises on purpose, and the findings that they carry.
+"""Errors that the package raises on purpose, and findings: problems in data.
 
 ::
 
     MsShiftError
-    ├── UsageError              the request makes no sense as asked           exit code 2
-    │   └── UnknownNameError    a name that is not in the list of valid ones
-    ├── DataError               the data failed a check; carries findings     exit code 1
+    ├── UsageError              arguments are wrong                           exit code 2
+    │   └── UnknownNameError    a name is not one of the valid names
+    ├── DataError               data failed a check; contains findings        exit code 1
     │   ├── CollectionError     a collection's passages, queries or qrels
     │   ├── RunError            a run file or a run set
-    │   ├── IntegrityError      a built data set that is not what its manifest says
+    │   ├── IntegrityError      a built data set differs from its manifest
     │   └── SubmissionError     a submission to the leaderboard, or an entry
-    └── MissingError            something needed is not there                 exit code 3
+    └── MissingError            something required is absent                  exit code 3
         ├── HubError            the Hugging Face Hub does not answer, or refuses
         ├── MissingExtraError   an optional dependency is not installed
-        └── NotFoundError       a file, a folder or a data set
+        └── NotFoundError       a file, a folder or a data set does not exist
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ __all__ = [
 ]
 
 EXAMPLES = 3
-"""How many findings of one code in one file a message spells out; the rest are counted."""
+"""Number of findings of one code in one file that a message lists; the rest are counted."""
 
 MAX_FINDINGS = 20
-"""How many findings of one code an error keeps; all are counted."""
+"""Number of findings of one code that an error keeps; all are counted."""
 
 NOT_UTF8 = "the name is not UTF-8, and reports cannot hold it; rename it"
 """The message for a system or collection whose name is not UTF-8."""
@@ -68,15 +68,15 @@ NOT_UTF8 = "the name is not UTF-8, and reports cannot hold it; rename it"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with data, and how to put it right.
+    """One problem in data, and its fix.
 
     Attributes:
-        code: stable identifier, e.g. ``"field-count"``; never reworded between versions.
-        message: one sentence: what was found and what was expected.
-        source: the file (as the user named it) or other origin; ``""`` if there is none.
-        line: 1-based line number in ``source``; 0 when the finding is about the whole of it.
-        fix: one sentence: how to put it right; ``""`` when the message says it already.
-        severity: ``"error"`` stops; ``"warning"`` is counted and shown.
+        code: stable identifier, e.g. ``"field-count"``; it never changes between versions.
+        message: one sentence: the wrong value, and the expected value.
+        source: the file, as the user named it, or another origin; ``""`` if there is none.
+        line: 1-based line number in ``source``; 0 if the finding is about the complete source.
+        fix: one sentence: how to correct it; ``""`` if the message contains the fix.
+        severity: ``"error"`` stops the command; ``"warning"`` is counted and shown.
     """
 
     code: str
@@ -88,7 +88,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """Where it is, what it is, and its code, without the fix."""
+        """Source, line, message and code, without the fix."""
         where = f"{self.source}:{self.line}" if self.line else self.source
         text = f"{where}: {self.message}" if where else self.message
         return f"{text} [{self.code}]"
@@ -98,7 +98,7 @@ class Finding:
 
 
 def are_warnings(findings: Iterable[Finding]) -> bool:
-    """Say whether no finding is an error."""
+    """Return whether all findings are warnings; true if there are none."""
     return all(finding.severity == "warning" for finding in findings)
 
 
@@ -111,27 +111,27 @@ def spell_out(
     """Return findings as the lines of a message, grouped by code.
 
     Args:
-        findings: at least the first few of each code.
-        counts: code -> how many there are in all, where `findings` holds fewer.
-        examples: how many of one code in one file to spell out; those that are put right each in
-            its own way are all spelled out, at most `MAX_FINDINGS` of a code.
+        findings: the findings; at least the first few of each code.
+        counts: code -> number of all its findings, if `findings` contains fewer.
+        examples: maximum number of findings to list for one code in one file. If the findings of a
+            code have different fixes, up to `MAX_FINDINGS` of them are listed.
 
     Returns:
-        Lines, indented; codes in the order of their first findings.
+        Indented lines; codes in the order of their first findings.
     """
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     lines = []
     for code, group in by_code.items():
-        alike = len({finding.fix for finding in group}) == 1
-        shown = _first_of_each_file(group, examples) if alike else group
+        same_fix = len({finding.fix for finding in group}) == 1
+        shown = _first_of_each_file(group, examples) if same_fix else group
         shown = shown[:MAX_FINDINGS]
-        lines += [f"  {finding.sentence if alike else finding}" for finding in shown]
+        lines += [f"  {finding.sentence if same_fix else finding}" for finding in shown]
         total = max(len(group), (counts or {}).get(code, 0))
         if total > len(shown):
             lines.append(f"  ... and {total - len(shown):,} more [{code}]")
-        if alike and group[0].fix:
+        if same_fix and group[0].fix:
             lines.append(f"    fix: {group[0].fix}")
     return lines
 
@@ -147,7 +147,7 @@ def _first_of_each_file(findings: Iterable[Finding], most: int) -> list[Finding]
 
 
 class MsShiftError(Exception):
-    """Base of every error raised on purpose; ``exit_code`` is what the CLI exits with.
+    """Base class of every error raised on purpose; ``exit_code`` is the command's exit code.
 
     Examples:
         >>> try:
@@ -161,19 +161,19 @@ class MsShiftError(Exception):
 
 
 class UsageError(MsShiftError):
-    """The request itself is wrong: contradictory or impossible arguments."""
+    """Arguments are wrong or contradict each other."""
 
     exit_code = 2
 
 
 class UnknownNameError(UsageError):
-    """A name that is not one of the valid ones; the message lists them and the nearest.
+    """A name is not valid; the message lists the valid names and suggests the nearest.
 
     Args:
-        kind: what the name names, e.g. ``"shift"``.
-        name: the name that was given.
-        valid: the names that would have been accepted.
-        hint: what the name is elsewhere, in place of the nearest valid one.
+        kind: the kind of thing, e.g. ``"shift"``.
+        name: the wrong name.
+        valid: the valid names.
+        hint: text of the message that replaces the nearest valid name.
     """
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], hint: str = "") -> None:
@@ -189,15 +189,15 @@ class UnknownNameError(UsageError):
 
 
 def check_name(kind: str, name: str, valid: Collection[str]) -> str:
-    """Return a name that is one of the valid ones.
+    """Return a name unchanged if it is valid.
 
     Args:
-        kind: as in `UnknownNameError`, like the next two.
-        name: the name that was given.
-        valid: the names that are accepted.
+        kind: the kind of thing, e.g. ``"shift"``.
+        name: the name to check.
+        valid: the valid names.
 
     Raises:
-        UnknownNameError: for another name.
+        UnknownNameError: if the name is not valid.
     """
     if name not in valid:
         raise UnknownNameError(kind, name, valid)
@@ -205,11 +205,14 @@ def check_name(kind: str, name: str, valid: Collection[str]) -> str:
 
 
 def raise_errors(errors: Sequence[UsageError], summary: str) -> None:
-    """Raise the one error that there is, or one that spells out all; nothing if there is none.
+    """Raise one error for several errors; do nothing if there are none.
 
     Args:
-        errors: the errors.
-        summary: the first line where there are several.
+        errors: the errors; a single error is raised unchanged.
+        summary: the first line of the message for several errors.
+
+    Raises:
+        UsageError: if there is an error.
     """
     if len(errors) == 1:
         raise errors[0]
@@ -221,9 +224,9 @@ class DataError(MsShiftError):
     """Data failed a check.
 
     Args:
-        summary: one line that says what was being read.
-        findings: what is wrong, in file order; the message groups them by code, see `spell_out`.
-        counts: code -> the number of all findings, if `findings` holds fewer.
+        summary: one line that names the data.
+        findings: the problems, in file order; the message groups them by code, see `spell_out`.
+        counts: code -> number of all its findings, if `findings` contains fewer.
 
     Attributes:
         total: the number of all findings.
@@ -254,24 +257,23 @@ class RunError(DataError):
 
 
 class IntegrityError(DataError):
-    """A built data set differs from what its manifest says."""
+    """A built data set differs from its manifest."""
 
 
 class SubmissionError(DataError):
-    """A submission to the leaderboard, its description, or an entry."""
+    """A submission to the leaderboard, its description, or an entry is wrong."""
 
-    # Whoever fills in a description must know every field, not three of them.
-    examples = MAX_FINDINGS
+    examples = MAX_FINDINGS  # An author must correct every field of a description.
 
 
 class MissingError(MsShiftError):
-    """Something that is needed is not there."""
+    """Something required is absent, such as a file, a library or a server."""
 
     exit_code = 3
 
 
 class HubError(MissingError):
-    """The Hugging Face Hub cannot be reached or refuses, or the user forbids to ask it."""
+    """The Hugging Face Hub does not answer, refuses a request, or is disabled by the user."""
 
 
 class NotFoundError(MissingError):
@@ -283,7 +285,7 @@ class MissingExtraError(MissingError):
 
     Args:
         extra: the extra that installs it, e.g. ``"neural"``, or several: ``"bm25,neural"``.
-        what: what needs it; the message begins with it.
+        what: the feature that needs it, at the beginning of the message.
     """
 
     def __init__(self, extra: str, what: str = "this") -> None:
@@ -294,25 +296,27 @@ class MissingExtraError(MissingError):
 
 
 def install_fix(extras: str = "") -> str:
-    """Return the fix that installs this package; until it is published, this works in a clone only.
+    """Return the fix for a message that a package or extra is not installed.
+
+    Until the package is published, its command works in a clone of the repository only.
 
     Args:
-        extras: the extras, e.g. ``"bm25,neural"``; "" for the core.
+        extras: the extras, e.g. ``"bm25,neural"``; "" for the package without extras.
     """
     command = f"pip install -e '.[{extras}]'" if extras else "pip install -e ."
     return f"in a clone of msshift-bench, run: {command}"
 
 
 def require(module: str, extra: str, what: str = "this") -> ModuleType:
-    """Import an optional dependency, or say in one sentence how to get it.
+    """Return the module of an optional dependency.
 
     Args:
         module: the module to import, e.g. ``"numba"``.
         extra: the extra that installs it.
-        what: what needs it.
+        what: the feature that needs it, for the message.
 
     Raises:
-        MissingExtraError: if the module, or something it imports, is not installed.
+        MissingExtraError: if the module, or a module that it imports, is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -321,26 +325,26 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
 
 
 def check_installed(module: str, extra: str, what: str) -> None:
-    """Check that an optional dependency is installed, without the seconds that its import takes.
+    """Check that an optional dependency is installed, without importing it.
 
     Args:
-        module: the name of the module, without a dot.
+        module: the name of a top-level module.
         extra: the extra that installs it.
-        what: what needs it.
+        what: the feature that needs it, for the message.
 
     Raises:
-        MissingExtraError: if it is not installed.
+        MissingExtraError: if the module is not installed.
     """
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
         raise MissingExtraError(extra, what) from error
-    if found is None:
+    if spec is None:
         raise MissingExtraError(extra, what)
 
 
 def name_of(folder: Path) -> str:
-    """Return the last part of a folder's path, its name in manifests and reports.
+    """Return the last part of a folder's path, for manifests and reports.
 
     Raises:
         UsageError: if it is not UTF-8.
@@ -354,9 +358,9 @@ def name_of(folder: Path) -> str:
 
 
 class FindingLog:
-    """Collects findings while data is read, so that all are reported at once.
+    """Log of findings while data are read, so that one error reports all.
 
-    At most `MAX_FINDINGS` errors of a code are kept; all are counted.
+    It keeps at most `MAX_FINDINGS` findings of a code, and counts all.
     """
 
     def __init__(self) -> None:
@@ -367,24 +371,29 @@ class FindingLog:
         return self._counts.total()
 
     def add(self, code: str, message: str, source: str, line: int = 0, fix: str = "") -> None:
-        """Record one error."""
+        """Add a finding with severity ``error``; see `Finding`."""
         self._counts[code] += 1
         if self._counts[code] <= MAX_FINDINGS:
             self._kept.append(Finding(code, message, source, line, fix))
 
     def stop_if_any(self, error: type[DataError], summary: str) -> None:
-        """Raise `error` with everything recorded, if anything was."""
+        """Raise `error` with all findings, if there are any.
+
+        Args:
+            error: the class of the error.
+            summary: the first line of its message.
+        """
         if self._counts:
             raise error(summary, self._kept, self._counts)
 
 
 def first_few(names: Iterable[str], count: int = 5) -> str:
-    """Return the first names, sorted, for a message; dots say that there are more."""
+    """Return the first `count` names in sorted order, for a message; "..." replaces the rest."""
     ordered = sorted(names)
     return ", ".join(ordered[:count]) + (", ..." if len(ordered) > count else "")
 
 
 def quoted(value: object) -> str:
-    """Return an id or a field as messages show it: quoted, and cut if it is too long to read."""
+    """Return an id or a field for a message: quoted, and cut to 80 characters."""
     shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
     return shown if len(shown) <= 80 else shown[:76] + "...'"

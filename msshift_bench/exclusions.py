@@ -1,8 +1,8 @@
-"""Passages that must not count for a query: its own document, or passages that a file names.
+"""Passages excluded for a query: the passage with its own id, or passages listed in a file.
 
-In ArguAna a query is a document of the collection, and BRIGHT has a list of excluded documents. An
-excluded passage is removed from runs and judgements before ties, cutoffs and depth, and it is no
-negative.
+In ArguAna a query is a document of the collection. BRIGHT has a list of excluded documents. An
+excluded passage is removed from runs and judgements before ties, cutoffs and depth apply. It is
+never used as a negative.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from msshift_bench.plumbing import numbered_lines
 from msshift_bench.records import Passage, Row
 
 OWN_ID = "own-id"
-"""The name of the rule that excludes, for each query, the passage with the query's own id."""
+"""Name of the rule that excludes, for each query, the passage with the query's id."""
 
 EXCLUDED_NAME = "excluded.tsv"
-"""The file of a data set with the pairs that its build excluded."""
+"""Name of a data set's file with the pairs of query and passage that its build excluded."""
 
 _Score = TypeVar("_Score")
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """The passages that must not count, by query; false if there are none.
+    """The excluded passages of each query; `bool` is false if there are none.
 
     Attributes:
-        own_ids: whether a query excludes the passage with its own id.
+        own_ids: whether each query excludes the passage with its own id.
         sha256: digest of the sorted lines ``query_id TAB doc_id``; "" without pairs.
-        pairs: query_id -> the doc_ids that it excludes.
+        pairs: query_id -> its excluded doc_ids.
         source: the file of the pairs.
 
     Examples:
@@ -57,14 +57,14 @@ class Exclusions:
 
     @classmethod
     def of(cls, source: ExclusionsSource) -> Exclusions:
-        """Return the exclusions that ``--exclude`` names; a value that is open already as it is.
+        """Return the exclusions of an option ``--exclude``.
 
         Args:
             source: ``"own-id"``; a file of lines ``query_id doc_id``, separated by a tab or
-                spaces; or `None`, which excludes nothing.
+                spaces; `None` for no exclusions; or exclusions, which are returned unchanged.
 
         Raises:
-            NotFoundError: if there is no such file.
+            NotFoundError: if the file does not exist.
             UsageError: if it is a folder.
             CollectionError: if the file is malformed or empty, with every malformed line.
         """
@@ -75,14 +75,14 @@ class Exclusions:
         path, findings = Path(source), FindingLog()
         if not path.exists():
             raise NotFoundError(
-                f"--exclude is {str(source)!r}, and there is no such file; give {OWN_ID}, or a "
-                "file of lines 'query_id doc_id'"
+                f"--exclude: no file {str(source)!r}; use '--exclude {OWN_ID}', or a file of lines "
+                "'query_id doc_id'"
             )
         pairs: dict[str, dict[str, None]] = {}
         for number, line in numbered_lines(path, findings):
             fields = [part.decode() for part in line.encode().split()]
             if len(fields) != 2:
-                message = f"{len(fields)} fields where 2 were expected (query_id doc_id)"
+                message = f"expected 2 fields (query_id doc_id), found {len(fields)}"
                 fix = "write one pair per line, separated by a tab or a space"
                 findings.add("field-count", message, str(path), number, fix)
             else:
@@ -99,8 +99,8 @@ class Exclusions:
         """Return the exclusions of a built data set.
 
         Args:
-            facts: the `facts` in its manifest; `None` if it records none.
-            folder: its folder.
+            facts: the `facts` in the data set's manifest; `None` for no exclusions.
+            folder: the folder of the data set.
 
         Raises:
             NotFoundError: if the file of its pairs is missing.
@@ -111,8 +111,8 @@ class Exclusions:
         exclusions = cls.of(OWN_ID if facts == OWN_ID else folder / EXCLUDED_NAME)
         if exclusions.facts != facts:
             raise IntegrityError(
-                f"{folder / EXCLUDED_NAME} has changed since it was built; 'msshift verify "
-                f"{folder}' says more, build it again"
+                f"{folder / EXCLUDED_NAME} has changed since the build; build the data set again "
+                f"('msshift verify {folder}' lists all differences)"
             )
         return exclusions
 
@@ -121,13 +121,13 @@ class Exclusions:
 
     @property
     def facts(self) -> str | dict[str, object] | None:
-        """The exclusions in manifests, sidecars and results, as JSON values; `None` for none."""
+        """The exclusions as JSON values for manifests, sidecars and results; `None` for none."""
         own = OWN_ID if self.own_ids else None
         return {"pairs": self._count, "sha256": self.sha256} if self.pairs else own
 
     @property
     def described(self) -> str:
-        """The exclusions in words; "" for none."""
+        """A description of the exclusions; "" for none."""
         own = f"{OWN_ID}, the passage with the query's own id" if self.own_ids else ""
         pairs = f"{self._count:,} pairs of a query and a passage ({self.sha256[:12]})"
         return pairs if self.pairs else own
@@ -142,54 +142,54 @@ class Exclusions:
         return _lines(self.pairs)
 
     def joined(self, given: Exclusions, place: str) -> Exclusions:
-        """Return these exclusions, or those that are given where these are none.
+        """Return these exclusions of a data set, or `given` if the data set has none.
 
         Args:
-            given: what ``--exclude`` names.
-            place: the data set that records these, for the message.
+            given: the exclusions of the option ``--exclude``.
+            place: the data set, for the message.
 
         Raises:
-            UsageError: if both exclude something, and not the same.
+            UsageError: if both have exclusions and they differ.
         """
         if self and given and self != given:
             raise UsageError(
-                f"--exclude names {given.described}, and {place} was built with {self.described}; "
-                "leave --exclude out, or build the data set again"
+                f"--exclude is {given.described}, but {place} was built with {self.described}; "
+                "remove --exclude, or build the data set again"
             )
         return self or given
 
     def of_query(self, query_id: str) -> tuple[str, ...]:
-        """Return the doc_ids that a query excludes."""
+        """Return the excluded doc_ids of a query."""
         return (query_id,) if self.own_ids else self.pairs.get(query_id, ())
 
     def most(self, rows: Iterable[Row]) -> int:
-        """Return the largest number of passages that one of some queries excludes."""
+        """Return the largest number of excluded passages of one query in `rows`."""
         return max((len(self.of_query(row.query_id)) for row in rows), default=0) if self else 0
 
     def left(
         self, query_id: str, values: Mapping[str, _Score], depth: int | None = None
     ) -> dict[str, _Score]:
-        """Return a query's ranking or judgements without excluded passages.
+        """Return a query's ranking or judgements without its excluded passages.
 
         Args:
             query_id: the query.
             values: doc_id -> score or relevance.
-            depth: the most passages to keep, the first ones; all by default.
+            depth: maximum number of passages to keep, the first ones; by default all.
         """
         excluded = self.of_query(query_id)
         pairs = [pair for pair in values.items() if pair[0] not in excluded]
         return dict(pairs[:depth])
 
     def barring(self, rows: Sequence[Row]) -> list[Row]:
-        """Return training queries whose relevant passages include the excluded ones.
+        """Return training queries with their excluded passages added to the relevant ones.
 
-        Negatives are never relevant, so that none is excluded, either.
+        So no excluded passage can become a negative: negatives are never relevant.
         """
-        barred = [
+        changed = [
             Row.judged(*row[:3], dict.fromkeys(self.of_query(row.query_id), 1) | row.relevant)
             for row in (rows if self else ())
         ]
-        return barred or list(rows)
+        return changed or list(rows)
 
     def check(self, queries: Mapping[str, str], passages: Iterable[Passage], name: str) -> None:
         """Check that the exclusions fit the queries and passages of a collection.
@@ -200,33 +200,33 @@ class Exclusions:
             name: the collection's name, for the message.
 
         Raises:
-            UsageError: if no pair is of one of the queries; or if, for `own_ids`, most passages
-                with the id of a query do not contain its text, or there is no such passage.
+            UsageError: if no query has a pair. For `own_ids`: if no passage has the id of a query,
+                or most such passages do not contain the query's text.
         """
         if self.pairs and self.pairs.keys().isdisjoint(queries):
             raise UsageError(
-                f"{self.source} excludes passages of {len(self.pairs):,} queries, e.g. "
-                f"{next(iter(self.pairs))!r}, and {name} has none of these queries; give a file "
-                "of its queries"
+                f"{self.source} excludes passages for {len(self.pairs):,} queries, e.g. "
+                f"{next(iter(self.pairs))!r}, but {name} contains none of these queries; use a "
+                f"file for the queries of {name}"
             )
-        own = [one for one in passages if one.doc_id in queries] if self.own_ids else []
+        own = [passage for passage in passages if passage.doc_id in queries] if self.own_ids else []
         others = [
             doc_id
             for doc_id, text in own
             if f" {_plain(queries[doc_id])} " not in f" {_plain(text)} "
         ]
         if self.own_ids and (not own or 2 * len(others) > len(own)):
-            found = f"{len(others):,} of the {len(own):,} passages with the id of a query do not "
-            found += f"contain its text ({first_few(others)})"
+            reason = f"{len(others):,} of the {len(own):,} passages with the id of a query do not "
+            reason += f"contain its text ({first_few(others)})"
             raise UsageError(
-                f"--exclude {OWN_ID} is for queries that are documents under the same id, and in "
-                f"{name} {found if others else 'no passage has the id of a query'}; leave "
-                "--exclude out, or give a file of lines 'query_id doc_id'"
+                f"--exclude {OWN_ID} requires that each query is a document with the same id, but "
+                f"in {name} {reason if others else 'no passage has the id of a query'}; remove "
+                "--exclude, or use a file of lines 'query_id doc_id'"
             )
 
 
 ExclusionsSource = Exclusions | str | PathLike[str] | None
-"""What excludes passages; see `Exclusions.of`."""
+"""A source of exclusions; see `Exclusions.of`."""
 
 
 def _lines(pairs: Mapping[str, tuple[str, ...]]) -> str:
