@@ -1,7 +1,7 @@
-"""Heavy libraries, each imported when something of it is first asked for.
+"""Large libraries, each imported when one of its attributes is first used.
 
-Modules import them from here as they would import the library itself. So none is imported by who
-only asks for help or lists systems, and one that is not installed is one sentence.
+Other modules import these objects in place of the libraries. So ``--help`` and a list of systems
+import no large library, and a library that is not installed gives a one-line error.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = [
 ]
 
 
-_ASKED_OF_EVERY_OBJECT = ("__bases__", "__test__", "__wrapped__", "_mock_name")
-"""Names that inspect and pytest ask every object for; the answer needs no import."""
+_INSPECTED = ("__bases__", "__test__", "__wrapped__", "_mock_name")
+"""Attributes that inspect and pytest read from every object; they must not cause an import."""
 
 
 class Library:
-    """A module of another package, in whose place it stands.
+    """Proxy of a module that is imported when an attribute is first read.
 
     Args:
         module: the module, e.g. ``sentence_transformers.util``.
-        extra: the extra of this package that installs it; "" if the package does.
-        what: what needs it, for messages.
+        extra: the extra of this package that installs it; "" for a required dependency.
+        what: the feature that needs it, for messages.
 
     Raises:
-        MissingExtraError: when something of it is asked for, and it is not installed.
+        MissingExtraError: when an attribute is read and the module is not installed.
 
     Examples:
         >>> json: Any = Library("json", extra="")
@@ -45,13 +45,13 @@ class Library:
         '[1]'
     """
 
-    __slots__ = ("_required",)  # So that nobody sets what only the library itself would see.
+    __slots__ = ("_required",)  # Setting an attribute fails: the library would not get it.
 
     def __init__(self, module: str, extra: str = "neural", what: str = "a neural system") -> None:
         self._required = (module, extra, what)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _ASKED_OF_EVERY_OBJECT:
+        if name in _INSPECTED:
             raise AttributeError(name)
         module, extra, what = self._required
         library = require(module, extra, what) if extra else import_module(module)

@@ -1,4 +1,4 @@
-"""Tasks of MTEB: one for each test set of a built data set, which any of its models can run."""
+"""MTEB tasks, one for each test set of a built data set; all MTEB models can run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _mteb: Any = Library("mteb", "mteb", "tasks of MTEB")
 _datasets: Any = Library("datasets", "mteb", "tasks of MTEB")
 
 _BATCH = 100_000
-"""Passages that are made columns together."""
+"""Number of passages that are converted to columns together."""
 
 
 def mteb_tasks(
@@ -29,28 +29,29 @@ def mteb_tasks(
     collection: Collection | str | Path | None = None,
     shifts: ShiftNames = (),
 ) -> list[Any]:
-    """Return the retrieval tasks of MTEB 2 for the test sets of a data set.
+    """Return MTEB 2 retrieval tasks for the test sets of a data set.
 
     ``mteb.evaluate(model, tasks, cache=None, prediction_folder=folder)`` runs a model on them. The
-    name of the folder must be ``model_meta.model_name_as_path()``; a model that was trained without
-    a group is named ``org/model@without-<group>``. `evaluate_run_sets` reads what was predicted.
+    folder must have the name ``model_meta.model_name_as_path()``. A model that was trained without
+    a group must have the name ``org/model@without-<group>``. `evaluate_run_sets` reads the
+    predictions.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection that it was built from, or what `open_collection` takes; not
-            needed if the collection is generated.
-        shifts: only these; all of the data set, if empty.
+        collection: the collection that the data set was built from, or an argument of
+            `open_collection`; not needed for a generated collection.
+        shifts: the shifts to include; by default all shifts of the data set.
 
     Returns:
-        A task for each test set: ``msshift-wh-words-who`` has the test queries of ``who``. Passages
-        are read once, when the first task needs them, and held in memory for all.
+        A task for each test set; e.g. ``msshift-wh-words-who`` has the test queries of ``who``.
+        The first task that runs reads the passages, and all tasks share them in memory.
 
     Raises:
         MissingExtraError: if MTEB is not installed.
-        NotFoundError: if there is no such data set or collection.
-        UsageError: if the data set was built from another collection; and, from a task, if its
-            prediction file is another model's.
-        UnknownNameError: for a shift that the data set does not hold.
+        NotFoundError: if the data set or the collection does not exist.
+        UsageError: if the data set was built from another collection; or, when a task runs, if its
+            prediction file is from another model.
+        UnknownNameError: for a shift that is not in the data set.
 
     Examples:
         >>> tasks = mteb_tasks("msshift", shifts="wh-words")
@@ -74,7 +75,7 @@ def mteb_tasks(
 
 
 def _metadata(dataset: Dataset, shift: Shift, test: str) -> Any:
-    """Return the metadata of a task's class; MTEB drops the metadata of an object."""
+    """Return the metadata for the class of a task: MTEB ignores metadata of an instance."""
     return _mteb.TaskMetadata(
         name=task_name(shift, test),
         description=f"MS-Shift, {shift.name}: the test queries of {test}.",
@@ -87,7 +88,7 @@ def _metadata(dataset: Dataset, shift: Shift, test: str) -> Any:
 
 
 def _corpus(source: Collection) -> Any:
-    """Return the passages as MTEB reads them, with titles apart."""
+    """Return the passages as a dataset for MTEB, with titles in their own column."""
     rows = (
         {
             "id": passage.doc_id,
@@ -102,7 +103,7 @@ def _corpus(source: Collection) -> Any:
 
 @cache
 def _task_class() -> Any:
-    """Return the class of the tasks, which needs MTEB."""
+    """Return the base class of the tasks; a function, since its definition imports MTEB."""
 
     class ShiftTask(_mteb.abstasks.AbsTaskRetrieval):  # type: ignore[misc]
         """Retrieval for the test queries of one group of a shift."""
@@ -127,15 +128,15 @@ def _task_class() -> Any:
         def evaluate(
             self, model: Any, *args: Any, prediction_folder: Path | None = None, **options: Any
         ) -> Any:
-            """Run a model, unless its predictions would be added to those of another model."""
+            """Run a model; raise an error if the prediction file is from another model."""
             path = prediction_folder and prediction_folder / self.prediction_file_name
             if path and path.exists():
                 earlier = json.loads(path.read_text("utf-8")).get(MTEB_META, {}).get("model_name")
                 if earlier != model.mteb_model_meta.name:
                     raise UsageError(
-                        f"{path} has predictions of {earlier}, and MTEB would add those of "
-                        f"{model.mteb_model_meta.name} under that name; give each model a "
-                        "prediction_folder of its own"
+                        f"{path} contains predictions of {earlier}, and MTEB would add predictions "
+                        f"of {model.mteb_model_meta.name} under that name; use one "
+                        "prediction_folder per model"
                     )
             return super().evaluate(model, *args, prediction_folder=prediction_folder, **options)
 

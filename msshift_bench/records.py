@@ -1,4 +1,4 @@
-"""The typed records that the rest of the package passes around."""
+"""Typed records of passages, queries, judgements and rows of splits."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = [
 ]
 
 SPLITS = ("train", "validation", "test")
-"""The splits of every experiment, in the order in which they are written."""
+"""Splits of every experiment, in the order in which they are written."""
 
 UNUSED = "unused"
-"""The place of queries left over when every group of a shift trains with the same number."""
+"""Place of queries in no split: groups with more queries are cut to equal numbers for training."""
 
 PLACES = (*SPLITS, UNUSED)
-"""The places that a query of a whole shift may be in."""
+"""All places of a shift's queries: the splits, and `UNUSED`."""
 
 OTHERS = "others"
-"""The label of a query that no group of a shift takes."""
+"""Label of a query that belongs to no group of a shift."""
 
 
 class Passage(NamedTuple):
@@ -59,7 +59,7 @@ class TitledText(str):
     body: str
 
     def __new__(cls, heading: str, body: str) -> Self:
-        """Return the text of a passage with this title."""
+        """Return the text of a passage with a title (`heading`)."""
         text = super().__new__(cls, f"{heading} {body}".strip())
         text.heading, text.body = heading, body
         return text
@@ -76,7 +76,7 @@ class Query(NamedTuple):
 
 
 class Qrel(NamedTuple):
-    """One judgement: relevant where ``relevance`` is at least 1."""
+    """One judgement: the passage is relevant if ``relevance`` is at least 1."""
 
     query_id: str
     doc_id: str
@@ -90,8 +90,8 @@ class Row(NamedTuple):
         query_id: the query's id.
         text: the query's text.
         group: the query's group, or `OTHERS`.
-        relevant_doc_ids: the passages of relevance at least 1, doc_ids sorted.
-        relevances: the relevance of each, in the same order.
+        relevant_doc_ids: the sorted doc_ids of passages with a relevance of at least 1.
+        relevances: their relevances, in the same order.
     """
 
     query_id: str
@@ -102,7 +102,7 @@ class Row(NamedTuple):
 
     @classmethod
     def judged(cls, query_id: str, text: str, group: str, relevant: Mapping[str, int]) -> Row:
-        """Return a row from doc_id -> relevance; only passages of relevance at least 1 count."""
+        """Return a row from ``relevant``: doc_id -> relevance; a relevance below 1 is ignored."""
         doc_ids = tuple(sorted(doc_id for doc_id, grade in relevant.items() if grade >= 1))
         return cls(query_id, text, group, doc_ids, tuple(map(relevant.__getitem__, doc_ids)))
 
@@ -114,13 +114,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What a builder returns: a group for every query, and how it decided.
+    """Result of a builder: a group for every query, with the rule and its parameters.
 
     Attributes:
         shift: the shift's name, e.g. ``"length"``.
-        labels: ``query_id`` -> group, or `OTHERS`; every query given to the builder has one.
-            Empty for an imported shift, whose rows say their groups.
-        rule: the rule that decided, e.g. ``"word"``.
+        labels: ``query_id`` -> group or `OTHERS`, for every query given to the builder; empty for
+            an imported shift, whose rows contain their groups.
+        rule: the rule that assigned the groups, e.g. ``"word"``.
         parameters: the rule's parameters, e.g. ``{"cut": 6}``; JSON values only.
         found: further results, e.g. each topic's top terms; JSON values only.
         tables: path in the data set -> a table to publish with it, e.g. the clusters.

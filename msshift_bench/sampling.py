@@ -1,7 +1,7 @@
-"""Keyed sampling: choices that depend on a key and on names alone, never on positions.
+"""Keyed sampling: random choices that depend on a key and on names only, never on positions.
 
-Every choice is a BLAKE2b hash. Its key holds the seed and the purpose, so that choices for
-different purposes are independent. Data sets, runs and sheets depend on these bytes.
+Every choice is a BLAKE2b hash. Its key contains the seed and the purpose, so that choices for
+different purposes are independent. Data sets, runs and annotation sheets depend on these bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ def keyed_hash(name: str, key: str = "", size: int = 16) -> bytes:
     """Return the BLAKE2b hash of a name.
 
     Args:
-        name: e.g. a query's id.
-        key: e.g. the seed and the purpose; at most 64 bytes.
-        size: bytes of the hash.
+        name: the name, e.g. a query's id.
+        key: the key, e.g. the seed and the purpose; at most 64 bytes.
+        size: the length of the hash in bytes, 1 to 64.
 
     Examples:
         >>> sorted(["q1", "q2", "q3"], key=lambda name: keyed_hash(name, "8/order"))
@@ -26,12 +26,12 @@ def keyed_hash(name: str, key: str = "", size: int = 16) -> bytes:
 
 
 def keyed_number(name: str, key: str = "", size: int = 8) -> int:
-    """Return the hash of a name as a number; see `keyed_hash`."""
+    """Return the hash of a name as an integer, 0 or more; see `keyed_hash`."""
     return int.from_bytes(keyed_hash(name, key, size), "big")
 
 
 def keyed_hashes(names: Iterable[str], key: str = "", size: int = 8) -> bytes:
-    """Return the hashes of names, one after the other; see `keyed_hash`."""
+    """Return the concatenated hashes of names; see `keyed_hash`."""
     secret = key.encode()
     return b"".join(
         hashlib.blake2b(name.encode(), digest_size=size, key=secret).digest() for name in names
@@ -39,10 +39,10 @@ def keyed_hashes(names: Iterable[str], key: str = "", size: int = 8) -> bytes:
 
 
 class KeyedDraws:
-    """A stream of draws that a key determines, without end.
+    """Endless stream of random draws that the key determines.
 
     Args:
-        key: e.g. the seed, the purpose and a query's id; other keys give independent draws.
+        key: e.g. the seed, the purpose and a query's id; different keys give independent draws.
     """
 
     def __init__(self, key: str) -> None:
@@ -50,10 +50,10 @@ class KeyedDraws:
         self._drawn = 0
 
     def below(self, end: int) -> int:
-        """Return a whole number from 0 to `end` - 1; all are equally likely, but for 1 in 2**50.
+        """Return an integer from 0 to `end` - 1, uniform up to a relative error of 2**-50.
 
         Args:
-            end: at least 1, and at most 2**14.
+            end: the number of possible results, 1 to 2**14.
         """
         number = self._drawn.to_bytes(8, "big")
         self._drawn += 1
@@ -61,15 +61,15 @@ class KeyedDraws:
         return int.from_bytes(drawn, "big") % end
 
     def choose(self, items: Sequence[str]) -> str:
-        """Return one of the items, of which there is at least one."""
+        """Return a random item of a non-empty sequence."""
         return items[self.below(len(items))]
 
 
 class KeyedDigits:
-    """Draws that a key determines: the digits of one 512-bit number, a few dozen at most.
+    """A few dozen random draws that the key determines: the digits of one 512-bit number.
 
     Args:
-        key: e.g. the size of a collection, and what is drawn; other keys give independent digits.
+        key: e.g. the size of a collection and the purpose; different keys give independent draws.
     """
 
     __slots__ = ("_left",)
@@ -78,16 +78,16 @@ class KeyedDigits:
         self._left = keyed_number(key, size=64)
 
     def below(self, end: int) -> int:
-        """Return the next number from 0 to `end` - 1."""
+        """Return the next integer from 0 to `end` - 1."""
         self._left, digit = divmod(self._left, end)
         return digit
 
     def choose(self, items: Sequence[str]) -> str:
-        """Return one of the items, of which there is at least one."""
+        """Return a random item of a non-empty sequence."""
         return items[self.below(len(items))]
 
     def order(self, count: int) -> list[int]:
-        """Return ``0 .. count - 1`` shuffled (Fisher and Yates)."""
+        """Return the integers from 0 to `count` - 1 in random order (Fisher-Yates shuffle)."""
         items = list(range(count))
         for last in range(count - 1, 0, -1):
             other = self.below(last + 1)

@@ -1,6 +1,6 @@
-"""Tables of settings: checked fields, whose digest stays the same when new fields are added.
+"""Tables of checked settings: recipes, systems and the settings of models.
 
-Recipes, systems and the settings of models are such tables.
+The digest of a table stays the same when new fields are added with `later`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from msshift_bench.errors import Finding, UnknownNameError, UsageError, raise_er
 
 
 def later(default: Any, **limits: Any) -> Any:
-    """Declare a field that recipes did not have at first.
+    """Return the declaration of a field that was added after the first version of a table.
 
-    With its default it is in no digest, so that what was trained without it still is what its
-    recipe makes.
+    A field with its default value is left out of digests. So the digests of older recipes, and of
+    models trained with them, stay valid.
+
+    Args:
+        default: the default value.
+        **limits: further arguments of `pydantic.Field`, e.g. ``ge=1``.
     """
 
     def is_default(value: object) -> bool:
@@ -31,11 +35,11 @@ def later(default: Any, **limits: Any) -> Any:
 
 
 def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
-    """Return the error that tells what is wrong with values, each with its line where there is one.
+    """Return an error that lists findings, each with its line if it is known.
 
     Args:
-        source: the file, or what else holds the values.
-        findings: what is wrong with them.
+        source: the file or the table with the values.
+        findings: the findings, at least one.
     """
     lines = []
     for finding in findings:
@@ -44,7 +48,7 @@ def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
         lines.append(f"{where}: {finding.message}{fix}")
     if len(lines) == 1:
         return UsageError(lines[0])
-    return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
+    return UsageError("\n  ".join([f"{source} contains {len(lines)} errors:", *lines]))
 
 
 def _no_hint(_name: str) -> str:
@@ -52,35 +56,38 @@ def _no_hint(_name: str) -> str:
 
 
 class Table(Checked):
-    """Settings in one table: fields that are checked when the table is made."""
+    """Table of settings, whose fields are checked when the table is made."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return all fields as JSON values, but those that are `later` and have their defaults."""
+        """Return the fields as JSON values, without `later` fields that have their default."""
         return dict(as_json(self.model_dump(), ""))
 
     def digest(self) -> str:
-        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
+        """Return the SHA-256 of `parameters` as JSON with sorted keys: 64 hexadecimal digits."""
         return hashlib.sha256(json.dumps(self.parameters(), sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def with_defaults(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Return a table of some values; a field without a value has its default.
+        """Return a table from values; a field without a value has its default.
 
         Args:
             values: field -> value; `None` means the default.
-            where: what messages call the values, e.g. ``the search with splade``.
+            where: the name of the table in messages, e.g. ``the search with splade``.
 
         Raises:
-            UsageError: naming each field that there is not, or whose value cannot be.
+            UsageError: for unknown fields and wrong values; the message lists all.
         """
         chosen = {name: value for name, value in values.items() if value is not None}
         return check_value(chosen, cls, where, partial(refusal, where))
 
     def changed(self, **values: Any) -> Self:
-        """Return the table with other values, checked like all.
+        """Return a copy of the table with some fields changed.
+
+        Args:
+            **values: field -> new value.
 
         Raises:
-            UsageError: naming each field whose value cannot be.
+            UsageError: for unknown fields and wrong values; the message lists all.
         """
         checked = check_value(
             {**dict(self), **values}, type(self), "the recipe", partial(refusal, "the recipe")
@@ -90,14 +97,14 @@ class Table(Checked):
     def with_changes(
         self, changes: Mapping[str, Any], hint_for: Callable[[str], str] = _no_hint
     ) -> Self:
-        """Return the table with other values, checked like all.
+        """Return a copy of the table with some fields changed, including fields of nested tables.
 
         Args:
-            changes: field -> value; those of a table within by ``table.field``.
-            hint_for: says, for the message, who has a field that this one has not.
+            changes: field -> new value; a field of a nested table is ``table.field``.
+            hint_for: function that returns a hint for the message, given an unknown field's name.
 
         Raises:
-            UsageError: naming each field that it has not, or whose value cannot be.
+            UsageError: for unknown fields and wrong values; the message lists all.
         """
         if not changes:
             return self
@@ -111,10 +118,13 @@ class Table(Checked):
 
     @classmethod
     def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the fields and their defaults, those of a table within after it: ``table.field``.
+        """Yield the names of all fields with their defaults.
 
-        The default of a field that has none, and that a recipe must give, is ``...``; that of a
-        table is `None`.
+        Fields of a nested table follow it, as ``table.field``. The default of a required field is
+        ``...``; the default of a nested table is `None`.
+
+        Args:
+            prefix: text before each name.
         """
         for name, field in cls.model_fields.items():
             default = None if isinstance(field.default, Table) else field.default
@@ -125,7 +135,7 @@ class Table(Checked):
 
     @classmethod
     def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
-        """Check that there are the fields that are to be changed; see `with_changes`."""
+        """Raise an error that lists the unknown fields of `changes`; see `with_changes`."""
         label = getattr(cls, "name", cls.__name__)
         names = [name for name, _ in cls.defaults()]
         unknown = []
@@ -134,11 +144,16 @@ class Table(Checked):
                 near = [valid for valid in names if valid.endswith(f".{name}")]
                 hint = f"did you mean {near[0]!r}" if near else hint_for(name)
                 unknown.append(UnknownNameError(f"field of {label}", name, names, hint))
-        raise_errors(unknown, f"{label} does not have {len(unknown)} of these fields:")
+        raise_errors(unknown, f"{len(unknown)} unknown fields of {label}:")
 
 
 def nested(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes with those of a table's fields, ``table.field``, in a dictionary of theirs."""
+    """Return changes with each ``table.field`` moved to a dictionary of its table.
+
+    Examples:
+        >>> nested({"seed": 1, "training.steps": 10})
+        {'seed': 1, 'training': {'steps': 10}}
+    """
     values: dict[str, Any] = {}
     for name, value in changes.items():
         table, dot, field = name.partition(".")

@@ -95,7 +95,7 @@ def test_one_model_gives_its_scores_as_mteb_does(
     by_mteb = [result.get_score() for result in scores]
     ours = [row.value for row in found.figures.where(figure="score", measure="RR@10")]
     assert by_mteb == pytest.approx(ours[:3], abs=1e-9)
-    with pytest.raises(ms.MsShiftError, match="has predictions of me/tiny"):
+    with pytest.raises(ms.MsShiftError, match="contains predictions of me/tiny"):
         options = {"cache": None, "show_progress_bar": False}
         other = mteb.SentenceTransformerEncoderWrapper(models["who"])
         mteb.evaluate(other, tasks, prediction_folder=tmp_path / "me__tiny", **options)
