@@ -1,10 +1,12 @@
-"""The one table of the benchmark's shifts: their groups, rules and protocol.
+"""Table of the benchmark's shifts: their groups, rules and protocol.
 
-To add a shift, add a row here and a builder function in ``dataset_builders/``; nothing else in the
-package lists shifts or groups. Shifts of labels (``msshift build --groups``) are in the manifest of
-their data set instead; see `LabelledShift`. Source: MS-Shift (ECIR 2023), sections 3.1 and 4,
-unless a row names another. Test-only shifts change queries and group none: to add one, add a row to
-theirs and the function that it names.
+To add a shift, add a row here and a builder function in ``dataset_builders/``; no other module
+lists shifts or groups. Shifts from a file of labels (``msshift build --groups``) are in the
+manifest of their data set; see `LabelledShift`. The source is MS-Shift (ECIR 2023), sections 3.1
+and 4, unless a row names another paper.
+
+Test-only shifts change test queries and have no groups. To add one, add a row to `TEST_ONLY` and
+its maker function.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ __all__ = [
 ]
 
 DATASET_NAME = "msshift"
-"""The data set's bare name: the default output folder, and what `load_dataset` takes."""
+"""Name of the data set: the default output folder, and an argument of `load_dataset`."""
 
 TRIPLES = "-triples"
-"""The end of a config's name if it holds training triples: those of the config named before it."""
+"""Suffix of a config with training triples, e.g. ``length-short-triples`` for ``length-short``."""
 
 EDITIONS = ("rebuilt", "official-2022")
-"""``rebuilt``: made by this package's builders; ``official-2022``: the files released in 2022."""
+"""Editions: ``rebuilt`` by this package's builders, or ``official-2022``, the released files."""
 
 
 _MS_SHIFT = "Lupart2023MsShift"
@@ -64,31 +66,30 @@ _TEST = "test"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shift:
-    """One way to cut the queries into groups; each group in turn is held out of training.
+    """One way to divide queries into groups; each group in turn is held out of training.
 
-    ReSTrain is cut the other way round: there is one test set, and its groups are training sets;
-    see `by_size`.
+    ReSTrain differs: it has one test set, and its groups are training sets; see `by_size`.
 
     Attributes:
-        name: e.g. ``"wh-words"``.
-        title: its name in the captions of tables.
-        description: one sentence on what the groups are.
-        groups: the groups, in the order in which tables show them, with one line on each.
-        test_size: test queries per group in the paper; smaller collections scale it down.
-        train_size: training queries per group in the paper; smaller collections give what their
-            smallest group has left. ``"all"`` if the paper takes all that each group has.
-        rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
+        name: the name, e.g. ``"wh-words"``.
+        title: the name in captions of tables.
+        description: a phrase that describes the groups.
+        groups: group -> its description, in the order of tables.
+        test_size: test queries per group in the paper; smaller for smaller collections.
+        train_size: training queries per group in the paper, or ``"all"`` for all queries of each
+            group. In smaller collections, it is the number that the smallest group has left.
+        rules: the labelling rules of the builder; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries.
-        takes_tests: whether a build may be given test queries instead of sampling them, as in the
-            release for `length`.
-        takes_encoder: whether the groups rest on embeddings of the queries.
-        source: the paper that introduced it, a key of `manifest.BIBTEX`; "" if none did.
-        average: how the losses of its groups are averaged, a key of `stats.AVERAGES`.
+        takes_tests: whether a build accepts test queries instead of sampling them; the release of
+            `length` has such test queries.
+        takes_encoder: whether the groups depend on embeddings of the queries.
+        source: the paper that introduced the shift, a key of `manifest.BIBTEX`; "" for none.
+        average: the average over the losses of groups, a key of `stats.AVERAGES`.
         by_size: whether the groups are training sets of one size, near the test queries and far
-            from them: a model is trained on one of them, and all models are tested on one test
-            set. `SIZED` holds such shifts without a size.
-        size: the training queries of each such set, e.g. ``"14k"``; "" if not `by_size`.
-        unseen: ends the sentence "it loses 5% ...": the queries of Out.
+            from them. Each model is trained on one of them, and all models have one test set.
+            `SIZED` contains these shifts without a size.
+        size: the number of training queries of each such set, e.g. ``"14k"``; "" if not `by_size`.
+        unseen: the queries of Out, as the end of the sentence "it loses 5% ...".
     """
 
     name: str
@@ -107,8 +108,8 @@ class Shift:
     size: str = ""
     unseen: str = "on groups of queries that it was not trained on"
     configs: Mapping[str, str] = field(init=False)
-    """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``; if `by_size`, the
-    training set."""
+    """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``. If `by_size`, it is
+    the training set."""
 
     def __repr__(self) -> str:
         return f"<Shift {self.name}: {', '.join(self.groups)}>"
@@ -120,28 +121,39 @@ class Shift:
 
     @property
     def tested(self) -> tuple[str, ...]:
-        """The groups that have a test set, and a loss: all, or the one test set if `by_size`."""
+        """Names of the test sets: all groups, or only ``"test"`` if `by_size`."""
         return (_TEST,) if self.by_size else tuple(self.groups)
 
     def test_set_of(self, model: str) -> str:
-        """Return the group whose test queries are those of a model's own experiment."""
+        """Return the test set of a model's experiment.
+
+        Args:
+            model: the model's held-out group; if `by_size`, its training set.
+        """
         return _TEST if self.by_size else model
 
     def unseen_by(self, tested: str) -> str:
-        """Return the model (a group) to which the test queries of a group are new: its Out."""
+        """Return the model whose score is Out on a test set: the model trained without its group.
+
+        Args:
+            tested: one of `tested`.
+
+        Returns:
+            The model's held-out group; if `by_size`, its training set.
+        """
         return tuple(self.groups)[-1] if self.by_size else tested
 
     def training_of(self, model: str) -> str:
-        """Return what a model was trained on, in words: ``without short``, ``for all groups``."""
+        """Return a model's training data in words, e.g. ``without short`` or ``for all groups``."""
         if model == "all":
             return "for all groups"
         return f"{'on' if self.by_size else 'without'} {model}"
 
     def of_size(self, size: int) -> Shift:
-        """Return the shift with training sets of a size, e.g. ``restrain-14k``.
+        """Return the shift with training sets of one size, e.g. ``restrain-14k``.
 
         Args:
-            size: training queries of each set, 1 or more.
+            size: the number of training queries of each set, 1 or more.
         """
         thousands, rest = divmod(size, _THOUSAND)
         name = str(size) if rest or not thousands else f"{thousands}k"
@@ -150,24 +162,24 @@ class Shift:
 
     @property
     def family(self) -> str:
-        """Its name without a size."""
+        """The shift's name without a size."""
         return self.name.removesuffix(f"-{self.size}")
 
     @property
     def citation(self) -> str:
-        """The paper to cite, a key of `manifest.BIBTEX`; MS-Shift's if no other introduced it."""
+        """The paper to cite, a key of `manifest.BIBTEX`: the source, or else MS-Shift."""
         return self.source or _MS_SHIFT
 
     @property
     def in_ms_shift(self) -> bool:
-        """Whether it is one of MS-Shift's own: a build makes those if no shift is named."""
+        """Whether MS-Shift introduced the shift; a build makes these shifts by default."""
         return self.source == _MS_SHIFT
 
     def check_group(self, group: str) -> str:
-        """Return `group` if it is one of this shift's.
+        """Return `group` unchanged if it is a group of this shift.
 
         Raises:
-            UnknownNameError: if it is not; the message lists the groups and names the nearest.
+            UnknownNameError: if it is not; the message lists the groups and suggests the nearest.
         """
         if group not in self.groups:
             raise UnknownNameError(f"group of {self.name}", group, self.groups)
@@ -176,12 +188,12 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class TestOnlyShift:
-    """A way to change test queries, on which any model is tested beside the queries as they are.
+    """A way to change test queries; a model is tested on the original and the changed queries.
 
     Attributes:
-        name: e.g. ``"typos"``.
-        description: one sentence on what is changed.
-        maker: ``module:function`` that takes a query's text and what decides its variant.
+        name: the name, e.g. ``"typos"``.
+        description: a phrase that describes the change.
+        maker: ``module:function`` that returns a variant, given a query's text and `KeyedDraws`.
     """
 
     name: str
@@ -211,7 +223,7 @@ _TABLE = (
     Shift(
         name="wh-words",
         title="Question words",
-        description="the question word, which says what kind of answer is wanted",
+        description="the question word, which determines the kind of answer",
         groups={"wha": "what, definition", "how": "how", "who": "who, when, where, which"},
         test_size=6500,
         train_size=48_500,
@@ -234,7 +246,7 @@ _TABLE = (
     Shift(
         name="rare-terms",
         title="Rare terms",
-        description="whether training queries hold the query's rarest content word",
+        description="whether training queries contain the query's rarest content word",
         groups={
             "seen": "as many training queries hold the word as for the median query",
             "rare": "fewer do",
@@ -245,8 +257,8 @@ _TABLE = (
         builder="msshift_bench.dataset_builders.groups:group_by_rarest_term",
         source="",
     ),
-    # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: these lines are ours,
-    # on the released ones. Its 6,980 test queries are 1,396 per bucket on average.
+    # Zhan et al. (CIKM 2022), section 4. The paper has no names for its buckets: we described the
+    # released buckets. The 6,980 test queries are 1,396 per bucket on average.
     Shift(
         name="resttest",
         title="Resampled test buckets",
@@ -270,7 +282,7 @@ _TABLE = (
 )
 
 ShiftNames = str | Shift | Iterable[str | Shift]
-"""One shift or several, each by its name or as a `Shift`."""
+"""One shift or several, each as a name or as a `Shift`."""
 
 SIZED: Mapping[str, Shift] = MappingProxyType(
     {
@@ -295,22 +307,22 @@ SIZED: Mapping[str, Shift] = MappingProxyType(
         )
     }
 )
-"""The shifts that come in sizes, by name; `SHIFTS` knows their sizes, e.g. ``restrain-14k``."""
+"""Shifts that need a size, by name; `SHIFTS` returns them for a size, e.g. ``restrain-14k``."""
 
 
 class LabelledShift(str):
-    """The name of a shift that a file of labels defines; it keeps the shift's groups.
+    """Name of a shift that a file of labels defines; it has the shift's groups.
 
-    Only the manifest of a data set has such shifts. `known_shifts` finds them by their plain names.
+    Such shifts are only in the manifest of a data set. `known_shifts` maps their names to shifts.
 
     Attributes:
-        groups: group -> one line on it.
+        groups: group -> its description.
     """
 
     groups: Mapping[str, str]
 
     def __new__(cls, name: str, groups: Mapping[str, str]) -> Self:
-        """Return the name of a shift with these groups."""
+        """Return the name of a shift with groups."""
         shift = super().__new__(cls, name)
         shift.groups = dict(groups)
         return shift
@@ -320,7 +332,7 @@ class LabelledShift(str):
 
     @property
     def shift(self) -> Shift:
-        """The shift."""
+        """The shift with this name and these groups."""
         return Shift(
             name=self,
             title=self.replace("_", " ").capitalize(),
@@ -335,7 +347,7 @@ class LabelledShift(str):
 
 
 class _Shifts(Mapping[str, Shift]):
-    """The table, and every size of the shifts that come in sizes, which iteration leaves out."""
+    """The table of shifts; it also returns `SIZED` shifts for any size, but does not list them."""
 
     def __init__(self, shifts: Iterable[Shift]) -> None:
         self._shifts = {shift.name: shift for shift in shifts}
@@ -347,9 +359,9 @@ class _Shifts(Mapping[str, Shift]):
             return self._shifts[name]
         family, _, size = str(name).rpartition("-")
         if family in SIZED and _SIZE.fullmatch(size):
-            found = SIZED[family].of_size(_count(size))
-            if found.name == name:
-                return found
+            shift = SIZED[family].of_size(_count(size))
+            if shift.name == name:
+                return shift
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -364,21 +376,25 @@ def _count(size: str) -> int:
 
 
 SHIFTS: Mapping[str, Shift] = _Shifts(_TABLE)
-"""Every shift by name: those of MS-Shift in its order, then those of other papers. It knows those
-that come in sizes (`SIZED`) by their names with a size, and lists them under none."""
+"""Every shift by name: shifts of MS-Shift in its order, then shifts of other papers. Shifts of
+`SIZED` are returned for a name with a size, but iteration skips them."""
 
 LISTED_SHIFTS = (*SHIFTS, *(f"{name}-<size>" for name in SIZED))
-"""What messages list as the names of shifts: ``restrain-<size>`` stands for every size."""
+"""Names of shifts in messages; ``restrain-<size>`` represents every size."""
 
 
 def known_shifts(names: Iterable[str]) -> Mapping[str, Shift]:
-    """Return the table of shifts with the labelled ones among `names`, e.g. a manifest's shifts."""
+    """Return `SHIFTS` plus the labelled shifts in `names`.
+
+    Args:
+        names: names of shifts, e.g. in a manifest; each `LabelledShift` is added.
+    """
     return _Shifts([*_TABLE, *(name.shift for name in names if isinstance(name, LabelledShift))])
 
 
 TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
     {
-        # Zhuang and Zuccon (SIGIR 2022).
+        # Source: Zhuang and Zuccon (SIGIR 2022).
         "typos": TestOnlyShift(
             name="typos",
             description="one typing error per query, in a word that is no stop word",
@@ -390,7 +406,7 @@ TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
 
 
 def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
-    """Return key -> its values, in the order of the pairs.
+    """Return key -> list of its values, in the order of the pairs.
 
     Examples:
         >>> grouped([("short", "q1"), ("long", "q2"), ("short", "q3")])
@@ -403,7 +419,7 @@ def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names of shifts in the order of the table, then by size, then the labelled ones."""
+    """Return sorted names of shifts: first as in `SHIFTS`, then by size, then labelled shifts."""
     fixed = list(SHIFTS)
 
     def place(name: str) -> tuple[int, int]:
@@ -418,9 +434,9 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def can_name_runs(name: str) -> bool:
-    """Return whether a folder of runs can have the name, and a run tag can begin with it.
+    """Return whether a name is valid for a folder of runs and for the beginning of a run tag.
 
-    It holds no white space or '/', does not begin with '.', and is no shift's name.
+    A valid name has no white space and no '/', does not begin with '.', and is not a shift's name.
     """
     is_folder = name == Path(name).name and not name.startswith(".")
     return is_folder and len(name.split()) == 1 and name not in SHIFTS
@@ -430,8 +446,8 @@ def several(given: Any) -> list[Any]:
     """Return one value or several as a list.
 
     Args:
-        given: several values; or one: a text, a path, a mapping, a table, a named tuple, or any
-            other value that cannot be iterated over.
+        given: an iterable of values; or one value: a string, a path, a mapping, a table, a named
+            tuple, or a value that is not iterable.
     """
     is_one = isinstance(given, str | PathLike | Mapping) or not isinstance(given, Iterable)
     if is_one or hasattr(given, "columns") or hasattr(given, "_fields"):
@@ -445,18 +461,18 @@ def shift_names(
     what: str = "shift",
     known: Mapping[str, Shift] = SHIFTS,
 ) -> list[str]:
-    """Return the names of shifts, each once.
+    """Return the names of shifts, without duplicates.
 
     Args:
         given: the shifts.
-        present: the names that exist; by default all that `get_shift` knows.
-        what: what messages call a shift.
-        known: the shifts that `get_shift` knows.
+        present: the valid names; by default the names in `known`.
+        what: the word for a shift in messages.
+        known: the table of shifts for `get_shift`; ignored if `present` is given.
 
     Raises:
-        UnknownNameError, UsageError: for a name that does not exist; see `get_shift`.
+        UnknownNameError, UsageError: for a name that is not valid; see `get_shift`.
     """
-    names = [one.name if isinstance(one, Shift) else one for one in several(given)]
+    names = [shift.name if isinstance(shift, Shift) else shift for shift in several(given)]
     if present is not None:
         known = known_shifts(present)
         for name in names:
@@ -466,15 +482,15 @@ def shift_names(
 
 
 def get_shift(name: str | Shift, known: Mapping[str, Shift] = SHIFTS) -> Shift:
-    """Return the shift called `name`, or the shift itself.
+    """Return a shift by its name.
 
     Args:
-        name: the shift, or its name.
-        known: the shifts: the table, or those of `known_shifts`.
+        name: the name; a `Shift` is returned unchanged.
+        known: the table of shifts: `SHIFTS`, or the result of `known_shifts`.
 
     Raises:
-        UnknownNameError: if there is none; the message lists them and names the nearest.
-        UsageError: if it comes in sizes, and the name has none.
+        UnknownNameError: for an unknown name; the message lists the names and suggests the nearest.
+        UsageError: for a name without the required size, e.g. ``restrain``.
     """
     if isinstance(name, Shift):
         return name
@@ -482,15 +498,15 @@ def get_shift(name: str | Shift, known: Mapping[str, Shift] = SHIFTS) -> Shift:
     if name in known:
         return known[name]
     if name in SIZED:
-        raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
+        raise UsageError(f"the shift {name} needs a size: use e.g. {name}-14k")
     raise UnknownNameError("shift", name, dict.fromkeys((*LISTED_SHIFTS, *known)))
 
 
 def get_test_only_shift(name: str) -> TestOnlyShift:
-    """Return the test-only shift called `name`.
+    """Return a test-only shift by its name.
 
     Raises:
-        UnknownNameError: if there is none; the message lists them and names the nearest.
+        UnknownNameError: for an unknown name; the message lists the names and suggests the nearest.
     """
     if name not in TEST_ONLY:
         raise UnknownNameError("test-only shift", name, TEST_ONLY)
@@ -498,18 +514,22 @@ def get_test_only_shift(name: str) -> TestOnlyShift:
 
 
 def holds_triples(config: str) -> bool:
-    """Say whether a config holds training triples instead of queries."""
+    """Return whether a config contains training triples instead of queries."""
     return config.endswith(TRIPLES)
 
 
 def parse_config(config: str, known: Mapping[str, Shift] = SHIFTS) -> tuple[Shift, str | None]:
-    """Split a config's name into its shift and held-out group.
+    """Return the shift and the held-out group of a config.
 
-    ``"topics-C2"`` gives the shift ``topics`` and ``"C2"``; ``"topics"`` gives the whole shift
-    and `None`.
+    ``"topics-C2"`` gives the shift ``topics`` and ``"C2"``; ``"topics"`` gives the shift and
+    `None`.
+
+    Args:
+        config: the config's name.
+        known: the table of shifts: `SHIFTS`, or the result of `known_shifts`.
 
     Raises:
-        UnknownNameError: if there is no such config; the message names the nearest.
+        UnknownNameError: for an unknown config; the message suggests the nearest.
     """
     if config in known:
         return known[config], None

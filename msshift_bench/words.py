@@ -1,6 +1,6 @@
-"""Words: how a text is divided into words, for scripts with and without spaces between words.
+"""Division of texts into words, for scripts with and without spaces between words.
 
-The manifest of a data set records the name in `WORDS`; every command takes it from there.
+The manifest of a data set records a name in `WORDS`, which every command uses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from msshift_bench.errors import check_name
 
 WHITESPACE = "whitespace"
-"""The default: words stand between spaces, and each place that counts words has its own rule."""
+"""The default: text is split at white space, or by a function's own pattern, e.g. in BM25."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3005-\u312f\u31a0-\u31ff"
@@ -22,8 +22,8 @@ _UNSPACED = (
 )
 """Scripts without spaces between words, as ranges of a regular expression.
 
-They are those whose letters have the Line_Break class SA (Thai, Lao, Burmese, Khmer, Tai), or ID or
-CJ (Chinese characters, kana, bopomofo, Yi, Tangut, Nushu): Unicode Standard Annex 14.
+Their letters have a Line_Break class SA (Thai, Lao, Burmese, Khmer, Tai), ID or CJ (Chinese
+characters, kana, bopomofo, Yi, Tangut, Nushu) in Unicode Standard Annex 14.
 """
 
 WORDS: Mapping[str, str] = {
@@ -31,17 +31,19 @@ WORDS: Mapping[str, str] = {
     "characters": rf"(?=\w)[{_UNSPACED}][\p{{M}}]*|(?:[^\W{_UNSPACED}]|[\p{{M}}])+",
     "unicode": r"[\w\p{M}]+",
 }
-r"""How a text is divided: name -> the regular expression of a word, with ``\p{M}`` for all marks.
+r"""Name of a division -> regular expression of a word, in which ``\p{M}`` represents all marks.
 
-``characters``: each letter or digit of a script without spaces is a word, with its marks. In other
-scripts, a word is a run of letters, digits, marks and underscores, as in ``unicode``.
+- ``whitespace``: a word is a sequence of characters without white space.
+- ``unicode``: a word is a sequence of letters, digits, marks and underscores.
+- ``characters``: as ``unicode``, but each letter or digit of a script without spaces is a word,
+  with its marks.
 """
 
 
 @cache
 def _pattern(words: str) -> re.Pattern[str]:
     check_name("words", words, WORDS)
-    # Marks beyond only choose the shape of a letter.
+    # Marks above U+1FFFF only select the shape of a letter.
     marks = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
     return re.compile(WORDS[words].replace(r"\p{M}", marks))
 
@@ -54,7 +56,7 @@ def find_words(text: str, words: str) -> list[str]:
         words: a name in `WORDS`.
 
     Raises:
-        UnknownNameError: if there is no such name.
+        UnknownNameError: if the name is not in `WORDS`.
 
     Examples:
         >>> find_words("iPhone 15多少钱?", "characters")
@@ -66,18 +68,18 @@ def find_words(text: str, words: str) -> list[str]:
 
 
 def divide(text: str, words: str) -> str:
-    """Return a text with single spaces between its words; for ``whitespace`` the text as it is."""
+    """Return a text with single spaces between its words; ``whitespace`` returns it unchanged."""
     return text if words == WHITESPACE else " ".join(find_words(text, words))
 
 
 def words_of(facts: Mapping[str, object]) -> str:
-    """Return the name that `words_fact` put into facts; without one, the default."""
+    """Return the name in `WORDS` that the facts of a manifest contain, or else the default."""
     return str(facts.get("words", WHITESPACE))
 
 
 def words_fact(words: str) -> dict[str, str]:
-    """Return the fact ``words`` for a manifest or an identity; no fact for the default.
+    """Return the fact ``words`` for a manifest or an identity; `{}` for the default.
 
-    What was made before there was a choice keeps its manifest and its identity.
+    So data sets and systems that were made before this option keep their digests.
     """
     return {} if words == WHITESPACE else {"words": words}
