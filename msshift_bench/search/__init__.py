@@ -1,8 +1,6 @@
-"""Search of words and of vectors, and rankings in the order that all systems share.
+"""Search by BM25 and by vectors, with one order of passages for all systems.
 
-`sorted_words` is what texts of the same words have in common.
-
-It may use `arrays`, `libraries`, `plumbing`, `records` and `errors`.
+The room may use `arrays`, `libraries`, `plumbing`, `records`, `errors` and `words`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version

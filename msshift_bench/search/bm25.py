@@ -1,17 +1,17 @@
-"""BM25 in Lucene's variant, by bm25s or, as a slow reference, by rank_bm25.
+"""BM25 in Lucene's variant, by bm25s, or by rank_bm25 as a slow reference.
 
-A term of the query adds ``idf * tf / (tf + k1 * (1 - b + b * length / average length))`` with
-``idf = ln(1 + (N - df + 0.5) / (df + 0.5))`` ("accurate" Lucene in Kamphuis et al., "Which BM25
-do you mean?", ECIR 2020). A term that stands twice in the query counts twice; a passage that
-shares no term with the query is not ranked.
+A term of the query adds ``idf * tf / (tf + k1 * (1 - b + b * length / average length))`` to a
+passage's score, with ``idf = ln(1 + (N - df + 0.5) / (df + 0.5))``. This is the "accurate" Lucene
+of Kamphuis et al., "Which BM25 do you mean?", ECIR 2020. A repeated term of the query counts each
+time. A passage that shares no term with the query is not ranked.
 
-Words, index and its files are those of bm25s. Its scores are added up by `ranking.TopK`, which
-breaks ties by doc_id and is faster on large collections.
+bm25s divides texts into words, and makes the index and its files. `ranking.TopK` adds up the
+scores: it breaks ties by doc_id, and is faster than bm25s on large collections.
 
-rank_bm25's ``BM25Okapi`` multiplies the term frequency part by ``k1 + 1`` and has an idf that
-can be negative and is then replaced by a constant, so that common words may outweigh rarer ones.
-The reference engine keeps its scoring loop, gives it Lucene's idf and divides the constant out: it
-is the same variant, from another implementation and in 64 bits.
+rank_bm25's ``BM25Okapi`` multiplies the term frequency part by ``k1 + 1``. It replaces a negative
+idf by a constant, so common words can outweigh rarer words. The reference engine uses its scoring
+loop with Lucene's idf, and divides scores by ``k1 + 1``. So it is an independent implementation of
+the same variant, in 64 bits.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ _logger = logging.getLogger(__name__)
 
 
 class _WithoutJax(Library):
-    """bm25s, which would import JAX for a search that is not used here.
+    """Library bm25s, imported without JAX, which this package does not need.
 
-    JAX takes three quarters of a GPU's memory as soon as it computes anything, and bm25s has it
-    compute something when it is imported.
+    An import of bm25s with JAX starts a JAX computation, and JAX then reserves 75% of a GPU's
+    memory.
     """
 
     __slots__ = ()
@@ -74,7 +74,7 @@ class _WithoutJax(Library):
         if {"bm25s", "jax"} & sys.modules.keys():
             return super().__getattr__(name)
         modules: dict[str, Any] = sys.modules
-        modules["jax"] = None  # Its import fails now, as if it were not installed.
+        modules["jax"] = None  # So `import jax` fails, as if JAX were not installed.
         try:
             return super().__getattr__(name)
         finally:
@@ -88,7 +88,7 @@ _rank_bm25: Any = Library("rank_bm25", "bm25", "the engine rank_bm25")
 ENGINES = ("bm25s", "rank_bm25")
 
 STEMMERS = ("english", "none")
-"""``english`` is Snowball's Porter 2."""
+"""Names of stemmers; ``english`` is Snowball's Porter 2."""
 
 _LUCENE = """
     a an and are as at be but by for if in into is it no not of on or such that the their then there
@@ -96,19 +96,19 @@ _LUCENE = """
 """
 
 STOP_WORD_LISTS = {"english": frozenset(_LUCENE.split()), "none": frozenset[str]()}
-"""Stop words by the name of their list; ``english`` are the 33 of Lucene."""
+"""Name of a list -> its stop words; ``english`` has the 33 stop words of Lucene."""
 
 _AT_ONCE = 1 << 22
-"""Weights that are computed at once, in 64 bits."""
+"""Number of weights that are computed together, in 64 bits."""
 
 KEEP_FROM = 20_000
-"""Passages from which on an index is kept; it takes seconds to index as many."""
+"""Minimum number of passages of an index that is kept on disk; smaller indexes take seconds."""
 
 _FORMAT = "msshift BM25 index 2"
-"""The version of the files and of the way from text to weights: one more for every change."""
+"""Version of the files and of the computation of weights; increase it with every change."""
 
 _CONTENTS, _DOC_IDS, _ASCENDING = "index.json", "doc_ids.npy", "ascending.npy"
-"""What stands beside bm25s' files: their digests, the doc_ids, and the rows in their order."""
+"""Additional files of an index: digests of files, doc_ids, and rows in the order of doc_ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Bm25Parameters:
         stop_words: ``english`` (Lucene's 33, removed before stemming) or ``none``.
         depth: passages per ranking, at least 1.
         engine: ``bm25s`` or ``rank_bm25``.
-        words: how texts are divided into words (`WORDS`).
+        words: the division of texts into words, a name in `WORDS`.
     """
 
     k1: float = 0.82
@@ -135,11 +135,11 @@ class Bm25Parameters:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k1) and self.k1 >= 0):
-            raise UsageError(f"k1 is {self.k1}; it must be 0 or more")
+            raise UsageError(f"k1 must be 0 or more, got {self.k1}")
         if not 0 <= self.b <= 1:
-            raise UsageError(f"b is {self.b}; it must be from 0 to 1")
+            raise UsageError(f"b must be from 0 to 1, got {self.b}")
         if self.depth < 1:
-            raise UsageError(f"depth is {self.depth}; it must be 1 or more")
+            raise UsageError(f"depth must be 1 or more, got {self.depth}")
         for kind, name, valid in (
             ("engine", self.engine, ENGINES),
             ("stemmer", self.stemmer, STEMMERS),
@@ -149,13 +149,14 @@ class Bm25Parameters:
             check_name(kind, name, valid)
 
     def parameters(self) -> dict[str, Any]:
-        """Return all parameters, for identities; ``words`` only if it is not the default."""
+        """Return all parameters for identities, but ``words`` only if it is not the default."""
         return {n: v for n, v in asdict(self).items() if n != "words"} | words_fact(self.words)
 
     def tokenizer(self) -> Any:
-        """Return bm25s' tokenizer: lower-cased words, filtered and stemmed.
+        """Return a bm25s tokenizer, which lower-cases words, removes stop words, and stems.
 
-        By default a word has two or more letters; otherwise it is a word of `WORDS`.
+        By default, a word has two or more letters or digits. For other values of ``words``, the
+        pattern in `WORDS` applies.
 
         Raises:
             MissingExtraError: if bm25s or the stemmer is not installed.
@@ -163,7 +164,7 @@ class Bm25Parameters:
         stemmer = _stemming.Stemmer("english") if self.stemmer == "english" else None
         stop_words = sorted(STOP_WORD_LISTS[self.stop_words])
         return _bm25s.tokenization.Tokenizer(
-            # The first is bm25s' own; the others find words of one letter, too.
+            # The first is bm25s' default pattern; the others also match words of one letter.
             splitter=r"(?u)\b\w\w+\b"
             if self.words == WHITESPACE
             else partial(find_words, words=self.words),
@@ -173,7 +174,7 @@ class Bm25Parameters:
 
 
 def stemmer_version(stemmer: str) -> str:
-    """Return the library that stems, and its version, which decides the terms; "" for ``none``.
+    """Return name and version of the stemming library, since terms depend on it; "" for ``none``.
 
     Raises:
         MissingExtraError: if it is not installed.
@@ -187,9 +188,9 @@ class _Terms:
     """The terms of a collection's passages.
 
     Args:
-        numbers: the numbers of the terms, passage after passage.
-        lengths: terms of each passage.
-        vocabulary: how many terms there are.
+        numbers: the numbers of all terms, passage by passage.
+        lengths: the number of terms of each passage.
+        vocabulary: the number of different terms.
     """
 
     def __init__(self, numbers: Ints, lengths: Ints, vocabulary: int) -> None:
@@ -198,7 +199,7 @@ class _Terms:
 
     @cached_property
     def _frequencies(self) -> Any:
-        """How often a term stands in a passage: a sparse matrix by columns, of 32 bits."""
+        """Counts of terms in passages: sparse, by columns, 32 bits, shape (passages, terms)."""
         from scipy.sparse import csr_array
 
         shape = len(self.lengths), self._vocabulary
@@ -208,15 +209,15 @@ class _Terms:
         return counts.tocsc()
 
     def weights(self, k1: float, b: float) -> dict[str, Any]:
-        """Return what each term adds to a passage's score, in the form that bm25s keeps.
+        """Return the contribution of each term to each passage's score, in the format of bm25s.
 
-        bm25s' own loop over the passages gives the same bits, and takes much longer.
+        bm25s' loop over the passages gives the same bits, but takes much longer.
         """
         terms, total = self._frequencies, len(self.lengths)
-        found_in = np.diff(terms.indptr)
-        idf = [math.log(1 + (total - df + 0.5) / (df + 0.5)) for df in found_in.tolist()]
+        frequency = np.diff(terms.indptr)
+        idf = [math.log(1 + (total - df + 0.5) / (df + 0.5)) for df in frequency.tolist()]
         long = k1 * ((1 - b) + b * self.lengths / self.lengths.mean())
-        data = np.repeat(np.array(idf, np.float32), found_in)
+        data = np.repeat(np.array(idf, np.float32), frequency)
         for part in slices(len(data), _AT_ONCE):
             tf = terms.data[part]
             data[part] = data[part] * (tf / (long[terms.indices[part]] + tf))
@@ -225,7 +226,7 @@ class _Terms:
 
 
 def _of_bm25s(terms: _Terms, vocabulary: Mapping[str, int], parameters: Bm25Parameters) -> Any:
-    """Return bm25s' index of terms that are counted already."""
+    """Return a bm25s index of counted terms."""
 
     class Counted(_bm25s.BM25):  # type: ignore[misc]
         def build_index_from_ids(self, *_: object, **__: object) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def _of_bm25s(terms: _Terms, vocabulary: Mapping[str, int], parameters: Bm25Para
 
 
 class _RankBm25:
-    """rank_bm25, which goes through every passage for every query."""
+    """The engine rank_bm25, which scores every passage for every query."""
 
     def __init__(self, terms: _Terms, parameters: Bm25Parameters) -> None:
         passages = [part.tolist() for part in np.split(terms.numbers, terms.ends[:-1])]
@@ -252,7 +253,7 @@ class _RankBm25:
         self._constant = parameters.k1 + 1
 
     def get_scores_from_ids(self, terms: list[int]) -> Vectors:
-        """Return the scores of all passages; bm25s calls it so."""
+        """Return the scores of all passages; the name is the same as in bm25s."""
         return np.asarray(self._index.get_scores(terms) / self._constant, np.float32)
 
 
@@ -268,7 +269,7 @@ class Bm25:
         ids: the doc_ids, in the collection's order.
 
     Raises:
-        DataError: if no passage holds a word.
+        DataError: if no passage contains a word.
         MissingExtraError: if the engine is not installed.
     """
 
@@ -282,15 +283,15 @@ class Bm25:
     def variants(
         cls, passages: Iterable[Passage], choices: Sequence[Bm25Parameters]
     ) -> Iterator[Bm25]:
-        """Yield an index per choice of parameters, and split the passages into words only once.
+        """Yield an index for each choice of parameters; passages are split into words only once.
 
         Args:
             passages: the collection; streamed once.
-            choices: the parameters of each index, at least one; they differ in k1, b, depth and
-                engine alone.
+            choices: the parameters of each index, at least one; they may differ only in k1, b,
+                depth and engine.
 
         Raises:
-            DataError: if no passage holds a word.
+            DataError: if no passage contains a word.
             MissingExtraError: if an engine is not installed.
         """
         terms = _terms_of(passages, choices[0])
@@ -301,11 +302,11 @@ class Bm25:
 
     @classmethod
     def opened(cls, folder: Path, parameters: Bm25Parameters) -> Bm25:
-        """Open an index that `save` wrote, by a memory map.
+        """Return an index that `save` wrote, as a memory map.
 
         Args:
-            folder: its folder; its files are trusted.
-            parameters: the parameters with which it was made; the depth may differ.
+            folder: the folder of the index; its files are not checked.
+            parameters: the parameters of the index; the depth may differ.
         """
         index = cls.__new__(cls)
         index.parameters = parameters
@@ -329,32 +330,32 @@ class Bm25:
         self._index = _of_bm25s(terms, tokenizer.get_vocab_dict(), parameters)
 
     def save(self, folder: Path) -> None:
-        """Write the index into an empty folder: bm25s' own files, and the doc_ids.
+        """Write the index into an empty folder: files of bm25s, and the doc_ids.
 
         Raises:
-            OSError: if it cannot be written.
+            OSError: if a file cannot be written.
         """
         self._index.save(folder, show_progress=False)
         np.save(folder / _DOC_IDS, self.ids.ids)
         np.save(folder / _ASCENDING, self.ids.sorted)
 
     def terms_of(self, text: str) -> list[int]:
-        """Return the numbers of a text's terms, as the index counts them, in their order.
+        """Return the numbers of a text's terms in the index, in the order of the text.
 
-        Stop words, and terms that no passage holds, are left out.
+        Stop words, and terms that no passage contains, are left out.
         """
         tokens = self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)
         numbers: list[int] = next(tokens)
         return numbers
 
     def search(self, texts: Iterable[str], *, depth: int | None = None) -> Iterator[Ranking]:
-        """Rank passages for each query text, in the order given.
+        """Yield a ranking for each query, in the order of the queries.
 
-        Nothing depends on the number of processors. Memory is bounded by the queries in flight.
+        Rankings do not depend on the number of threads. Queries are streamed in batches of `BATCH`.
 
         Args:
             texts: the queries.
-            depth: passages per ranking; by default that of the parameters.
+            depth: passages per ranking; by default `parameters.depth`.
         """
 
         def search(part: list[str]) -> list[Ranking]:
@@ -364,35 +365,35 @@ class Bm25:
             yield from rankings
 
     def find(self, texts: Sequence[str], *, depth: int | None = None) -> Ints:
-        """Find what `search` ranks, packed, so that it can be kept or sent elsewhere.
+        """Return the results of `search` as packed integers, to keep them or send them.
 
         Args:
             texts: the queries, at least one.
-            depth: passages per ranking; by default that of the parameters.
+            depth: passages per ranking; by default `parameters.depth`.
 
         Returns:
-            What `rankings_of` takes, of shape ``(queries, min(depth, passages))``, each row
+            An argument of `rankings_of`, of shape ``(queries, min(depth, passages))``, each row
             ascending.
         """
         best = map_in_threads(partial(self._best, depth=depth), batches(texts, BATCH))
         return np.sort(np.concatenate(list(best)), axis=1)
 
     def select(self, texts: Sequence[str], *, depth: int | None = None) -> Ints:
-        """Find the passages that `search` would rank, without ranking them, in the calling thread.
+        """Return the passages of `search` without an order, computed in the calling thread.
 
         Args:
-            texts: the queries, best `BATCH` at a time.
-            depth: passages per query; by default that of the parameters.
+            texts: the queries; `BATCH` at a time is fastest.
+            depth: passages per query; by default `parameters.depth`.
 
         Returns:
             Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
-            where a query matches fewer passages.
+            if a query matches fewer passages.
         """
         scores, places = unpack(self._best(texts, depth))
         return np.where(scores > 0, self.ids.sorted[places], -1)
 
     def score(self, texts: Iterable[str], rows: Iterable[Ints]) -> Iterator[Vectors]:
-        """Yield the scores of given passages for each query text, ranked or not.
+        """Yield the scores of given passages for each query; 0 for a passage without its terms.
 
         Args:
             texts: the queries.
@@ -411,17 +412,17 @@ class Bm25:
             return best.keys
         terms = np.fromiter(chain.from_iterable(queries), np.int64)
         bounds = np.cumsum([0, *map(len, queries)], dtype=np.int64)
-        asked = Sparse(np.ones(len(terms), np.float32), terms, bounds)
-        # bm25s keeps its matrix by columns, which are the rows of the transposed matrix.
+        query_terms = Sparse(np.ones(len(terms), np.float32), terms, bounds)
+        # Columns of bm25s' matrix of passages and terms are rows of an inverted index.
         postings = Sparse(*(self._index.scores[name] for name in ("data", "indices", "indptr")))
-        best.add_products(asked, postings, 0, len(self.ids))
+        best.add_products(query_terms, postings, 0, len(self.ids))
         return best.keys
 
 
 def _terms_of(
     passages: Iterable[Passage], parameters: Bm25Parameters
 ) -> tuple[Any, PassageIds, _Terms]:
-    """Return a tokenizer that knows the passages' terms, the doc_ids, and the terms."""
+    """Return a tokenizer with the passages' vocabulary, the doc_ids, and the terms."""
     doc_ids: list[str] = []
 
     def texts() -> Iterator[str]:
@@ -435,7 +436,7 @@ def _terms_of(
         numbers.extend(of_passage)
         lengths.append(len(of_passage))
     if not (words := len(tokenizer.get_vocab_dict())):
-        raise DataError(f"none of the {len(doc_ids)} passages holds a word to search for")
+        raise DataError(f"none of the {len(doc_ids)} passages contains a word to search for")
     terms = _Terms(np.frombuffer(numbers, np.int32), np.frombuffer(lengths, np.int32), words)
     return tokenizer, PassageIds(doc_ids), terms
 
@@ -447,37 +448,36 @@ def kept_index(
     *,
     cache: Path | None = None,
 ) -> Bm25:
-    """Open the index of a collection, or make and keep it; rankings are the same bits either way.
+    """Return the kept index of a collection, or make and keep it; both give the same rankings.
 
-    Collections of fewer than `KEEP_FROM` passages, and indexes of rank_bm25, are not kept. Another
-    collection, other parameters, another version of bm25s, of the stemmer or of the files are
-    another index. One that was damaged is made again, and a warning says so; so it does if the
-    index cannot be kept.
+    Collections of fewer than `KEEP_FROM` passages, and indexes of rank_bm25, are not kept. Each
+    collection, set of parameters, and version of bm25s, stemmer or file format has its own index.
+    A damaged index is made again, with a warning. If an index cannot be kept, a warning is logged.
 
     Args:
-        stream: streams the collection, and is called with what that is for: ``index``, or ``read``
-            to learn the digest only.
-        digest: the digest of the passages, which does not depend on their order; "" as long as it
-            is not known. It must be known after they were streamed.
-        parameters: the parameters of the ranking; all but the depth tell indexes apart.
-        cache: the folder of the indexes; ``indexes`` in `cache_root` by default.
+        stream: function that streams the collection. Its argument is the purpose: ``index``, or
+            ``read`` to compute the digest only.
+        digest: function that returns the digest of the passages, which is independent of their
+            order; "" if the collection was not streamed yet.
+        parameters: the parameters of the ranking; the depth does not change the index.
+        cache: the folder of the indexes; by default ``indexes`` in `cache_root`.
 
     Raises:
-        DataError: if no passage holds a word.
+        DataError: if no passage contains a word.
         MissingExtraError: if the engine is not installed.
     """
     chosen = parameters or Bm25Parameters()
     if chosen.engine == "rank_bm25":
         return Bm25(stream("index"), chosen)
     root = cache_root() / "indexes" if cache is None else cache
-    what = {
+    identity = {
         **chosen.parameters(),
         "stemmed_by": stemmer_version(chosen.stemmer),
         "bm25s": _bm25s.__version__,
         "format": _FORMAT,
     }
-    del what["depth"], what["engine"]
-    kind = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    del identity["depth"], identity["engine"]
+    kind = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     if not digest() and any(root.glob(f"{kind}-*")):
         deque(stream("read"), maxlen=0)
     if digest() and (folder := root / f"{kind}-{digest()[:32]}").is_dir():
@@ -493,7 +493,7 @@ def kept_index(
     try:
         with replace_folder(folder) as new:
             index.save(new)
-            facts = {**what, "passages": digest(), "files": _digests(new)}
+            facts = {**identity, "passages": digest(), "files": _digests(new)}
             write_json(new / _CONTENTS, with_checksum(facts))
     except (OSError, UsageError) as error:
         _logger.warning("the BM25 index is not kept in %s: %s", folder, error)
@@ -501,19 +501,19 @@ def kept_index(
 
 
 def _check_files(folder: Path) -> None:
-    """Check that the files are those that were written: scores beyond them end the process.
+    """Check that no file has changed, because wrong offsets in an index crash the process.
 
     Raises:
-        OSError: if they cannot be read.
-        ValueError: if they were changed.
+        OSError: if a file cannot be read.
+        ValueError: if a file has changed.
     """
     facts = json.loads((folder / _CONTENTS).read_bytes())
     if not isinstance(facts, dict) or "files" not in facts or not is_as_written(facts):
-        raise ValueError(f"{_CONTENTS} is not what was written")
+        raise ValueError(f"{_CONTENTS} has changed since it was written")
     digests = _digests(folder)
     for name, expected in facts["files"].items():
         if digests.get(name) != expected:
-            raise ValueError(f"{name} is not what was written")
+            raise ValueError(f"{name} has changed since it was written")
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The words of a query: those that say what it is about, and what stays without its spelling."""
+"""Words of a query: content words, normalised text, and sorted words."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _STOP_WORDS_TEXT = """
     while who whom whose why will with without would you your
 """
 STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
-"""Words of queries on any subject, with question words. Single letters never count."""
+"""Frequent words of queries on any subject, including question words."""
 
 _WORD = re.compile(r"\w\w+")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])['\u2019](?=[^\W\d_])")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-"""The marks that Latin, Greek and Cyrillic letters carry; those of other scripts are letters."""
+"""Accents of Latin, Greek and Cyrillic letters; marks of other scripts are kept."""
 
 
 class _Separators(dict[int, str]):
-    """A code point -> a space if it is punctuation, a separator or a control; else itself."""
+    """Code point -> a space for punctuation, separators and controls, or else the character."""
 
     def __missing__(self, code: int) -> str:
         self[code] = " " if unicodedata.category(chr(code))[0] in "PZC" else chr(code)
@@ -41,49 +41,55 @@ _SEPARATORS = _Separators()
 
 
 def content_words(text: str, words: str = WHITESPACE) -> list[str]:
-    """Return a text's words, lower-cased: runs of two letters or more, without stop words.
-
-    Digits count as letters; `STOP_WORDS` lists the stop words.
+    """Return a text's lower-cased words of two or more letters or digits, without `STOP_WORDS`.
 
     Args:
         text: the text.
-        words: how it is divided into words (`WORDS`). If not by white space, a single letter beyond
-            ASCII is a word, too.
+        words: the division into words, a name in `WORDS`. If it is not ``whitespace``, single
+            letters outside ASCII are also words.
     """
     text = text.lower()
-    found = _WORD.findall(text) if words == WHITESPACE else find_words(text, words)
-    return [w for w in found if w not in STOP_WORDS and (len(w) > 1 or not w.isascii())]
+    all_words = _WORD.findall(text) if words == WHITESPACE else find_words(text, words)
+    return [w for w in all_words if w not in STOP_WORDS and (len(w) > 1 or not w.isascii())]
 
 
 def normalise(text: str, words: str = WHITESPACE) -> str:
-    """Return a text in lower case, without accents, its words separated by single spaces.
+    """Return a text in lower case, without accents, with single spaces between words.
 
-    An apostrophe between two letters goes without a trace (``what's`` is ``whats``); all other
-    punctuation separates words (``1.5`` is not ``15``). Symbols such as ``+`` and ``$`` stay.
-    Compatibility forms are taken apart (NFKD): full-width letters are the letters that they show.
-    The result is divided by `words` (`WORDS`); unless that is white space, symbols are removed.
+    - An apostrophe between two letters is removed: ``what's`` becomes ``whats``.
+    - All other punctuation separates words: ``1.5`` becomes ``1 5``.
+    - Symbols such as ``+`` and ``$`` are kept if `words` is ``whitespace``.
+    - Compatibility characters are replaced (NFKD): full-width letters become normal letters.
+
+    Args:
+        text: the text.
+        words: the division into words, a name in `WORDS`.
     """
     return " ".join(_words(text, words))
 
 
 def sorted_words(text: str, words: str = WHITESPACE) -> str:
-    """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
+    """Return the words of `normalise` in alphabetical order; a text without words is unchanged."""
     return " ".join(sorted(_words(text, words))) or text
 
 
 def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
-    """Log a warning if `words` does not find the words of most texts.
+    """Log a warning if `words` is the wrong division for most texts.
 
-    - One word beyond ASCII: Chinese, Japanese and Thai have no spaces between words.
-    - Marks within words: in Hindi, Tamil or Bengali, bm25s' pattern ends a word at a vowel sign
+    - A non-ASCII text is one word: Chinese, Japanese and Thai have no spaces between words.
+    - Words contain marks: in Hindi, Tamil or Bengali, bm25s' pattern ends a word at a vowel sign
       (`findings/bm25s_words_of_hindi.sh`, bm25s 0.3.16).
+
+    Args:
+        texts: the texts of the queries.
+        words: the division into words, a name in `WORDS`.
     """
     single = sum(not text.isascii() and len(divide(text, words).split()) == 1 for text in texts)
     if 2 * single > len(texts):
         _logger.warning(
-            "%d of %d queries are one word, as without spaces between words in Chinese, Japanese "
-            "or Thai: BM25, rules and similarity of words find little in them; divide them with "
-            "--words characters (for a data set, when it is built; in Python, words='characters')",
+            "%d of %d queries are a single word, e.g. in Chinese, Japanese or Thai, which have no "
+            "spaces: BM25 and all counts of words do not work for them. Use --words characters "
+            "(for a data set, when it is built; in Python, words='characters')",
             *(single, len(texts)),
         )
     elif words == WHITESPACE:
@@ -93,9 +99,9 @@ def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
         )
         if 2 * cut > len(texts):
             _logger.warning(
-                "%d of %d queries have marks within words, as the vowel signs of Hindi, Tamil or "
-                "Bengali: BM25 and rules of words cut words there; divide them with --words "
-                "unicode (for a data set, when it is built; in Python, words='unicode')",
+                "%d of %d queries contain marks within words, e.g. vowel signs of Hindi, Tamil or "
+                "Bengali: BM25 and rules cut words at these marks. Use --words unicode (for a data "
+                "set, when it is built; in Python, words='unicode')",
                 *(cut, len(texts)),
             )
 

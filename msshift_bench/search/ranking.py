@@ -1,10 +1,9 @@
-"""Rankings in the order that all systems share: by score, then doc_id, both descending.
+"""Rankings in one order for all systems: by score, then by doc_id, both descending.
 
-A passage and its score are one integer: the bits of the score above the place of its doc_id. To
-compare two integers is the whole rule for ties, so that no library's top-k decides a ranking, and
-neither do blocks, threads or the order of the passages. `TopK` is the one accumulator: scores go in
-block by block, from a matrix (`TopK.add`), vectors (`TopK.add_vectors`) or an inverted index
-(`TopK.add_products`).
+A passage and its score are packed into one integer: the bits of the score above the place of its
+doc_id. So integer order breaks all ties. Rankings do not depend on a library's top-k, on blocks, on
+threads, or on the order of the passages. `TopK` collects scores from a matrix (`TopK.add`), vectors
+(`TopK.add_vectors`) or an inverted index (`TopK.add_products`).
 """
 
 from __future__ import annotations
@@ -26,37 +25,39 @@ Ranking = dict[str, float]
 """doc_id -> score, best first; equal scores by doc_id, descending."""
 
 BATCH = 128
-"""Queries that one thread searches together."""
+"""Number of queries that one thread searches together."""
 
 COMPILE_FROM = 20_000
-"""Passages from which on inverted indexes are searched by compiled code. To compile takes seconds
-once on a machine, and half a second in each process, in which numpy searches a smaller collection.
+"""Minimum number of passages for which compiled code searches an inverted index.
+
+A compilation takes seconds once per machine, and loading takes half a second per process. In that
+time NumPy searches a smaller collection.
 """
 
 _NEEDS = f"searching {COMPILE_FROM:,} passages or more"
 
 _WINDOW = 1 << 16
-"""Passages whose scores are added up together: 256 KB, which stay in a processor's cache."""
+"""Number of passages whose scores are summed together: 256 KB, which fit into a CPU's cache."""
 
 _CHUNK = 64
-"""Scores that are compared with the lowest at once; a processor does so in a few instructions."""
+"""Number of scores that are compared with the lowest together, in a few CPU instructions."""
 
 _SPARSE = 4
-"""If fewer than one of so many passages of a window hold a term, only these are looked at."""
+"""If fewer than 1/4 of a window's passages contain a term, only these passages are checked."""
 
 _QUERIES, _PASSAGES = 1_024, 4_096
-"""Queries and passages of a matrix product of one thread: the scores take 16 MB."""
+"""Queries and passages of one matrix product of a thread; its scores take 16 MB."""
 
 _NONE = np.iinfo(np.int64).min
-"""Below every packed passage."""
+"""Integer for no passage, smaller than every packed passage."""
 
 
 class PassageIds:
-    """The doc_ids of a collection by row, and their place in the order that breaks ties.
+    """The doc_ids of a collection by row, with their places in ascending order.
 
     Args:
         doc_ids: the ids, in the collection's order.
-        ascending: the rows in ascending order of their doc_ids, if that is known.
+        ascending: the rows in ascending order of their doc_ids; by default computed.
 
     Attributes:
         ids: the doc_ids by row.
@@ -76,7 +77,7 @@ class PassageIds:
         return len(self.ids)
 
     def rows(self, doc_ids: Sequence[str]) -> list[int | None]:
-        """Return the row of each doc_id, `None` for those that are not in the collection."""
+        """Return the row of each doc_id; `None` if it is not in the collection."""
         if not len(doc_ids):
             return []
         places = np.searchsorted(self.ids, np.array(doc_ids, dtype=np.str_), sorter=self.sorted)
@@ -87,30 +88,39 @@ class PassageIds:
         ]
 
     def held(self, doc_ids: Sequence[str]) -> list[str]:
-        """Return those of some doc_ids that are in the collection, in their order."""
+        """Return the doc_ids that are in the collection, in the given order."""
         rows = self.rows(doc_ids)
         return [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row is not None]
 
 
 def pack(scores: Vectors, places: Ints) -> Ints:
-    """Turn scores, and the places of passages in `PassageIds.order`, into integers that sort alike.
+    """Return integers that sort by score, then place.
 
-    The bits of a negative number grow as it shrinks, so all but its sign are turned over.
+    For negative scores, all bits but the sign are flipped, so that integers sort as numbers.
+
+    Args:
+        scores: the scores.
+        places: the places of the passages in `PassageIds.order`.
     """
-    bits = (scores + np.float32(0)).view(np.int32)  # adding makes -0.0 the same as 0.0
+    bits = (scores + np.float32(0)).view(np.int32)  # + 0.0 turns -0.0 into 0.0
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return (bits.astype(np.int64) << 32) | places
 
 
 def unpack(keys: Ints) -> tuple[Vectors, Ints]:
-    """Return the scores and places that `pack` packed."""
+    """Return the scores and places of integers from `pack`."""
     bits = (keys >> 32).astype(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return bits.view(np.float32), keys & 0xFFFFFFFF
 
 
 def rankings_of(best: Ints, ids: PassageIds) -> list[Ranking]:
-    """Turn what `TopK.keys` holds into a ranking for each query."""
+    """Return a ranking for each query.
+
+    Args:
+        best: packed passages, e.g. `TopK.keys`, of shape ``(queries, depth)``.
+        ids: the collection's doc_ids.
+    """
     rankings: list[Ranking] = []
     for keys in np.sort(best, axis=1)[:, ::-1]:
         scores, places = unpack(keys[keys != _NONE])
@@ -120,12 +130,12 @@ def rankings_of(best: Ints, ids: PassageIds) -> list[Ranking]:
 
 
 class Sparse(NamedTuple):
-    """A sparse matrix by rows, as SciPy's CSR has it, which may stand in its place.
+    """A sparse matrix by rows, with the attributes of a CSR matrix of SciPy.
 
     Attributes:
-        data: the values that are not 0.
-        indices: the column of each.
-        indptr: where each row begins in both, and at the end their number.
+        data: the non-zero values.
+        indices: the column of each value.
+        indptr: the position of each row's first value, and at the end the number of values.
     """
 
     data: Vectors
@@ -134,18 +144,13 @@ class Sparse(NamedTuple):
 
 
 class TopK:
-    """The best passages of some queries so far.
+    """The passages with the highest scores of each query, updated block by block.
 
     Args:
         ids: the collection's doc_ids.
-        queries: how many queries there are.
+        queries: the number of queries.
         depth: passages per query, at least 1.
-        floor: passages that do not score above it are not ranked.
-
-    Attributes:
-        keys: passages and their scores, packed, of shape ``(queries, min(depth, passages))``; the
-            lowest of a query stands first, the rest in any order. Where a query has fewer, the
-            integer is below all others.
+        floor: passages with this score or a lower score are not ranked.
     """
 
     def __init__(self, ids: PassageIds, queries: int, depth: int, floor: float = -math.inf) -> None:
@@ -158,67 +163,71 @@ class TopK:
 
     @property
     def keys(self) -> Ints:
-        """All that was added, as `TopK` says."""
+        """Packed passages, of shape ``(queries, min(depth, passages))``.
+
+        The lowest of a query is first, the others are in any order. For a query with fewer
+        passages, the integer `_NONE` fills the rest.
+        """
         for query, waiting in enumerate(self._waiting):
             if waiting:
                 self._merge(query)
         return self._keys
 
     def add(self, scores: Vectors, start: int, queries: slice = slice(None)) -> None:
-        """Add the scores of passages in a row; threads may add to queries of their own.
+        """Add the scores of consecutive passages; several threads may add to different queries.
 
         Args:
-            scores: of shape ``(queries, passages)``; what is no number is not ranked.
+            scores: scores of shape ``(queries, passages)``; NaN is not ranked.
             start: the row of the first passage.
-            queries: the queries that the scores are of; all, by default.
+            queries: the queries of the scores; by default all.
         """
         order = self.ids.order[start : start + scores.shape[1]]
         for query, values in zip(range(len(self._keys))[queries], scores, strict=True):
             self._add(query, values, order)
 
     def add_some(self, query: int, scores: Vectors, rows: Ints) -> None:
-        """Add the scores that some passages have for one query.
+        """Add the scores of some passages for one query.
 
         Args:
-            query: the query.
-            scores: of shape ``(passages,)``; what is no number is not ranked.
-            rows: the row of each passage; none is added twice.
+            query: the position of the query.
+            scores: scores of shape ``(passages,)``; NaN is not ranked.
+            rows: the row of each passage, without repetition, also over several calls.
         """
         self._add(query, scores, self.ids.order[rows])
 
     def add_vectors(
-        self, asked: Vectors, vectors: npt.NDArray[np.float16 | np.float32], start: int
+        self, queries: Vectors, vectors: npt.NDArray[np.float16 | np.float32], start: int
     ) -> None:
-        """Add the dot products of all queries with passages in a row, on all threads.
+        """Add the dot products of all queries with consecutive passages, on all threads.
 
-        Neither the number of threads nor that of blocks changes a bit of them. Vectors of 16 bits
-        are widened, so that sums have 32.
+        Scores are the same bits for any number of threads and blocks. Vectors of 16 bits are
+        converted to 32 bits.
 
         Args:
-            asked: the vectors of the queries, of shape ``(queries, dimensions)``.
-            vectors: those of the passages, of shape ``(passages, dimensions)``.
+            queries: the vectors of the queries, of shape ``(queries, dimensions)``.
+            vectors: the vectors of the passages, of shape ``(passages, dimensions)``.
             start: the row of the first passage.
         """
 
         def search(part: slice) -> None:
-            # A library adds the products in an order that may depend on a matrix's shape, and on
-            # the place in it. So all have one shape, and a passage has the same place in each.
+            # The order in which a library sums products may depend on a matrix's shape and on the
+            # position in it. So all matrices have one shape, and passages have fixed positions.
             tile = np.zeros((_PASSAGES, vectors.shape[1]), np.float32)
             for first in range(start - start % _PASSAGES, end, _PASSAGES):
                 rows = slice(max(first, start), min(first + _PASSAGES, end))
                 places = slice(rows.start - first, rows.stop - first)
                 tile[places] = vectors[rows.start - start : rows.stop - start]
-                self.add((asked[part] @ tile.T)[:, places], rows.start, part)
+                self.add((queries[part] @ tile.T)[:, places], rows.start, part)
 
         end = start + len(vectors)
-        in_parallel(search, slices(len(asked), _QUERIES))
+        in_parallel(search, slices(len(queries), _QUERIES))
 
     def _add(self, query: int, scores: Vectors, order: Ints) -> None:
         rows = np.flatnonzero(scores >= self._lowest[query])
         if not len(rows):
             return
         self._waiting[query].append(pack(scores[rows], order[rows]))
-        # To cut at every call would take most of the time.
+        # A merge at every call would take most of the time.
         if sum(map(len, self._waiting[query])) >= self._keys.shape[1]:
             self._merge(query)
 
@@ -231,22 +240,27 @@ class TopK:
             self._lowest[query] = unpack(self._keys[query, :1])[0][0]
 
     def add_products(
-        self, asked: Sparse, postings: Sparse, start: int, size: int, queries: slice = slice(None)
+        self,
+        query_terms: Sparse,
+        postings: Sparse,
+        start: int,
+        size: int,
+        queries: slice = slice(None),
     ) -> None:
-        """Add the passages whose product with a query is above 0, which must be the floor.
+        """Add the passages whose product with a query is above 0; `floor` must be 0.
 
-        A score is the sum of the products of the query's terms, term by term in the order of its
-        row. A small collection is searched by numpy, a larger one by the same steps, compiled: the
-        same numbers are added in the same order, and give the same bits.
+        A score is the sum of the products of the query's terms, in the order of the query's row.
+        NumPy searches small collections, and compiled code large ones (`COMPILE_FROM`). Both add
+        the same numbers in the same order, so scores are the same bits.
 
         Args:
-            asked: the matrix of queries and terms.
-            postings: the matrix of terms and passages, an inverted index: the passages of each term
-                are ascending, and no product is negative.
+            query_terms: the matrix of queries and terms.
+            postings: the matrix of terms and passages, an inverted index. The passages of each term
+                must be ascending, and no product negative.
             start: the row of the first passage.
-            size: how many passages there are.
-            queries: the queries to search for; all, by default. Threads may add to queries of their
-                own.
+            size: the number of passages.
+            queries: the queries to search for; by default all. Several threads may add to different
+                queries.
 
         Raises:
             MissingExtraError: if numba is needed and not installed.
@@ -254,19 +268,21 @@ class TopK:
         order = self.ids.order[start : start + size]
         chosen = range(len(self._keys))[queries]
         if len(self.ids) >= COMPILE_FROM:
-            bounds = asked.indptr[chosen.start : chosen.stop + 1]
+            bounds = query_terms.indptr[chosen.start : chosen.stop + 1]
             inverted = (postings.data, postings.indices, postings.indptr)
-            _compiled()(asked.data, asked.indices, bounds, *inverted, order, self._keys[queries])
+            _compiled()(
+                query_terms.data, query_terms.indices, bounds, *inverted, order, self._keys[queries]
+            )
             return
         for query in chosen:
-            row = slice(asked.indptr[query], asked.indptr[query + 1])
-            terms = asked.indices[row]
+            row = slice(query_terms.indptr[query], query_terms.indptr[query + 1])
+            terms = query_terms.indices[row]
             ends = postings.indptr[terms + 1]
             counts = ends - postings.indptr[terms]
             places = np.arange(counts.sum()) + np.repeat(ends - counts.cumsum(), counts)
             scores = np.zeros(size, np.float32)
-            products = np.repeat(asked.data[row], counts) * postings.data[places]
-            np.add.at(scores, postings.indices[places], products)  # one after the other
+            products = np.repeat(query_terms.data[row], counts) * postings.data[places]
+            np.add.at(scores, postings.indices[places], products)  # adds in order
             self._add(query, scores, order)
 
 
@@ -280,10 +296,10 @@ def _into_keys(
     order: Ints,
     keys: Ints,
 ) -> None:
-    """Do what `TopK.add_products` does, to be compiled.
+    """Update `keys` as `TopK.add_products` does, in a form that numba can compile.
 
-    Scores above 0 compare as the integers of the same bits do. A query's passages gather in a pool
-    of twice the depth, which is cut to the depth when it is full.
+    Positive scores compare as the integers with the same bits. A query's passages are collected in
+    a pool of twice the depth, which is cut to the depth when it is full.
     """
     depth = keys.shape[1]
     pool = np.empty(2 * depth, np.int64)
@@ -312,7 +328,7 @@ def _into_keys(
                         if number >= lowest:
                             found[count] = (np.int64(number) << 32) | order[row]
                             count += 1
-                        bits[row - window] = 0  # A passage of several terms is found once.
+                        bits[row - window] = 0  # A passage with several terms is added once.
             else:
                 for begin in range(0, len(bits), _CHUNK):
                     chunk = bits[begin : begin + _CHUNK]
@@ -339,7 +355,7 @@ def _into_keys(
 
 @cache
 def _compiled() -> Callable[..., None]:
-    """Return `_into_keys`, compiled, and kept on disk for other processes where possible."""
+    """Return `_into_keys`, compiled, and cached on disk for other processes if possible."""
     fast = require("numba", "bm25", _NEEDS).njit(nogil=True)(_into_keys)
     with suppress(RuntimeError):
         fast.enable_caching()
@@ -347,7 +363,10 @@ def _compiled() -> Callable[..., None]:
 
 
 def check_compiler(passages: int) -> None:
-    """Check that so many passages can be searched here, before an index of them is made.
+    """Check that numba is installed if a search of so many passages needs it.
+
+    Args:
+        passages: the number of passages of a collection.
 
     Raises:
         MissingExtraError: if numba is needed and not installed.
@@ -363,16 +382,17 @@ def search_vectors(
     *,
     depth: int,
 ) -> Ints:
-    """Find the passages with the highest dot products, by score, then doc_id, both descending.
+    """Return the passages with the highest dot products for each query, as packed integers.
 
     Args:
-        blocks: the vectors of passages in their order, each block of shape (passages, dimensions).
-        queries: vectors of shape (queries, dimensions).
+        blocks: the vectors of all passages in the collection's order, in blocks of shape
+            ``(passages, dimensions)``.
+        queries: the vectors of the queries, of shape ``(queries, dimensions)``.
         ids: the collection's doc_ids.
         depth: passages per query, at least 1.
 
     Returns:
-        What `rankings_of` takes, of shape ``(queries, min(depth, passages))``.
+        An argument of `rankings_of`, of shape ``(queries, min(depth, passages))``.
     """
     best = TopK(ids, len(queries), depth)
     start = 0

@@ -129,7 +129,7 @@ def test_every_command_reads_the_words_from_the_data_set(
     for command in commands:
         done = msshift(*command.split())
         assert done.returncode == 0, f"{command}\n{done.stderr}"
-        assert "are one word" not in caplog.text, command
+        assert "are a single word" not in caplog.text, command
 
     losses = figures_of(world / "losses.json")
     scores = [row["value"] for row in losses if row["figure"] == "score"]

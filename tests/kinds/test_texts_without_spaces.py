@@ -15,7 +15,7 @@ from tests.support.command_line import run_msshift
 
 LETTERS = "甲乙丙丁戊己庚辛壬癸子丑寅卯辰巳午未申酉"
 TEXTS = {"Chinese": "北京天气怎样", "Japanese": "東京の天気はどうですか", "Thai": "อากาศในกรุงเทพ"}
-WARNING = "are one word"
+WARNING = "are a single word"
 
 
 def queries_in(script: str) -> dict[str, str]:

@@ -68,10 +68,10 @@ def test_nothing_depends_on_the_order_of_passages_or_the_number_of_threads(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k1": -0.1}, "k1 is -0.1; it must be 0 or more"),
-        ({"k1": float("nan")}, "k1 is nan"),
-        ({"b": 1.5}, "b is 1.5; it must be from 0 to 1"),
-        ({"depth": 0}, "depth is 0; it must be 1 or more"),
+        ({"k1": -0.1}, "k1 must be 0 or more, got -0.1"),
+        ({"k1": float("nan")}, "k1 must be 0 or more, got nan"),
+        ({"b": 1.5}, "b must be from 0 to 1, got 1.5"),
+        ({"depth": 0}, "depth must be 1 or more, got 0"),
         ({"engine": "rank_bm"}, "unknown engine 'rank_bm': did you mean 'rank_bm25'"),
         ({"stemmer": "french"}, "unknown stemmer 'french'"),
         ({"stop_words": "nltk"}, "unknown stop words 'nltk'"),
