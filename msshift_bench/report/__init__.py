@@ -1,7 +1,7 @@
-"""The report: pictures of what systems lose, the numbers behind them, and one page that holds all.
+"""The report: charts of the losses of systems, their numbers, and a page that contains all.
 
-`write_report` makes it from run sets, `draw_result` one picture of a result. Each chart of the page
-is a function and a row of `SECTIONS`; the function returns the chart, or why it cannot be drawn.
+`write_report` makes a report from run sets. `draw_result` draws a result as one picture. Each chart
+of the page is a function in `SECTIONS`, which returns the chart or a reason why there is none.
 
 The room may use `analysis`, `arrays`, `data`,
 `dataset_builders`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,

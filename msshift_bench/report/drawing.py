@@ -1,7 +1,7 @@
-"""Charts with their words and numbers, and the parts that several of them share.
+"""Charts with their captions and numbers, and functions that several charts share.
 
-A chart answers one question with pictures that share one scale. Systems have the same colour and
-marker in all pictures; a white marker rests on one seed.
+A chart answers one question with pictures in one scale. A system has the same colour and marker in
+all pictures. A white marker means that a figure has one seed.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 WIDTH = 4.0
-"""Inches: three pictures fill a row of the page, and one fills a phone."""
+"""Width of a picture in inches: the page has three in a row, and a phone shows one."""
 
 LETTERS = 30
-"""Of a system's name in a picture."""
+"""Maximum length of a system's name in a picture."""
 
 ROW = 0.1
 """Inches that each system adds to the height of a group's row."""
 
 MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
-"""Places the centre of a text at its coordinates."""
+"""Arguments that place the centre of a text at its coordinates."""
 
 _ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
-"""The place of a legend above its panel."""
+"""Arguments that place a legend above its panel."""
 
 TITLE: dict[str, Any] = {"size": 10}
-"""The font of a panel's title; a second font would double the time that a PDF takes."""
+"""Font of a panel's title; a second font would double the time to write a PDF."""
 
 _GROUP_LETTERS = 26
-"""Of a group's description."""
+"""Maximum length of a group's description."""
 
 _LEGEND_LETTERS = 50
-"""Of a line of a legend."""
+"""Maximum length of a line of a legend."""
 
 _BEYOND = 0.5
-"""The length of the part of an axis that shows only intervals, times its scale; the range of the
-values if that is longer. Two seeds make wide intervals."""
+"""Maximum length of an axis beyond the values, on each side, divided by the axis's scale. The range
+of the values applies if it is longer. Intervals of two seeds are wide, and may be cut."""
 
 Value = str | float | None
-"""A field of the numbers behind a picture; `None` where it is not known."""
+"""A field of a picture's numbers; `None` if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Picture:
-    """A drawn picture.
+    """A drawn picture with its numbers.
 
     Attributes:
         name: the name of its files, unique in the report.
-        alternative: the picture in words, for readers who do not see it.
-        rows: every number that is drawn, a row each.
-        drawing: the picture itself.
+        alternative: a text that describes the picture, for screen readers.
+        rows: the numbers of the picture, one row per drawn number.
+        drawing: the matplotlib figure.
         columns: the names of the fields of `rows`.
-        is_folded: whether the page shows it only on request.
+        is_folded: whether the page hides the picture until the user expands it.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Picture:
     is_folded: bool = False
 
     def to_csv(self) -> str:
-        """Return the numbers behind the picture as CSV with a header line."""
+        """Return the numbers of the picture as CSV with a header line."""
         return csv_text(self.columns, self.rows)
 
 
@@ -86,8 +86,8 @@ class Chart(NamedTuple):
 
     Attributes:
         title: the question.
-        caption: how to read the pictures, with units and sample sizes, in full sentences.
-        pictures: pictures with the same scale, in their order.
+        caption: sentences that explain the pictures, with units and sample sizes.
+        pictures: the pictures, in one scale.
     """
 
     title: str
@@ -96,10 +96,10 @@ class Chart(NamedTuple):
 
 
 def blank_axes(height: float) -> tuple[Drawing, Axes]:
-    """Return an empty drawing of the report's width, and its only panel.
+    """Return an empty figure of width `WIDTH`, and its only panel.
 
     Args:
-        height: in inches.
+        height: the height in inches.
     """
     from matplotlib.figure import Figure as Drawing
 
@@ -108,12 +108,12 @@ def blank_axes(height: float) -> tuple[Drawing, Axes]:
 
 
 def sentences(*parts: str) -> str:
-    """Return the sentences that are not empty, joined."""
+    """Return the non-empty sentences, joined by spaces."""
     return " ".join(filter(None, parts))
 
 
 def sizes_of(figures: Figures) -> str:
-    """Return the number of test queries of each group in words, shift by shift."""
+    """Return a sentence with the number of test queries of each group, shift by shift."""
     sizes = {
         shift: dict.fromkeys(
             f"{row.group} {row.queries:,}" for row in rows if row.group not in WHOLE
@@ -124,18 +124,22 @@ def sizes_of(figures: Figures) -> str:
 
 
 def named_with_seeds(figures: Figures) -> str:
-    """Return a system's name and number of seeds for a legend."""
+    """Return a system's name and number of seeds for a legend, given its figures."""
     seeds = figures[0].seeds
     name = shorten(figures[0].system, LETTERS)
     return name if seeds is None else f"{name}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
 
 
 def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Floats]:
-    """Return values for an axis, and the distances from them to the ends of their intervals.
+    """Return the values of figures for an axis, and the lengths of their error bars.
+
+    Args:
+        figures: the figures.
+        scale: the factor of the axis.
 
     Returns:
-        The values, ``[figures]``, and the distances to the low and high ends, ``[2, figures]``; NaN
-        where a figure is not known.
+        The values, ``[figures]``, and the distances to the low and high ends of their intervals,
+        ``[2, figures]``; NaN if a figure or interval is not known.
     """
     values = np.array([row.number for row in figures])
     ends = np.array([row.interval or (math.nan, math.nan) for row in figures])
@@ -145,13 +149,22 @@ def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Float
 def draw_points(
     ax: Axes, look: SystemStyle, x: Any, y: Any, *, is_hollow: bool = False, **style: Any
 ) -> ErrorbarContainer:
-    """Draw the points of a system, with intervals as `Axes.errorbar` takes them; return them."""
+    """Draw the points of a system, and return them.
+
+    Args:
+        ax: the panel.
+        look: the colour and marker of the system.
+        x: the horizontal positions.
+        y: the vertical positions.
+        is_hollow: whether markers are white inside.
+        **style: further arguments of `Axes.errorbar`, e.g. intervals.
+    """
     inside = "white" if is_hollow else look.colour
     return ax.errorbar(x, y, fmt=look.marker, color=look.colour, markerfacecolor=inside, **style)
 
 
 def rows_of(shift: Shift, figures: Figures) -> list[str]:
-    """Return the groups of a shift, then the averages over groups that figures have."""
+    """Return the groups of a shift, then the averages over groups that `figures` contains."""
     return [*shift.tested, *figures.where(group=WHOLE).names("group")]
 
 
@@ -173,10 +186,10 @@ def draw_groups(
         ax: the panel.
         rows: see `rows_of`.
         figures: one figure for each system and group.
-        looks: system -> how it is drawn.
+        looks: system -> its colour and marker.
         limits: the ends of the axis.
         groups: group -> a description of its queries.
-        ticks: figures that are drawn as upright ticks in the same rows.
+        ticks: figures that are drawn as vertical ticks in the same rows.
         scale: the factor of the axis.
         title: the title of the panel.
     """
@@ -198,7 +211,7 @@ def draw_groups(
         ax.axhline(below - 0.5, color=PALE_INK if is_average else LINE, lw=0.7, zorder=0)
     ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
     ax.set(xlim=limits, ylim=(len(rows) - 0.45, -0.55))
-    # Each line is a text of its own: a page has other letters, and aligns each text at its end.
+    # Name and description are separate texts: a page has other fonts, and aligns each at its end.
     about = ["" if groups.get(row) == row else groups.get(row, "") for row in rows]
     ax.set_yticks([place - 0.17 * bool(text) for place, text in enumerate(about)], rows)
     ax.set_yticks(
@@ -212,12 +225,12 @@ def draw_groups(
 
 
 def limits_of(figures: Sequence[Figure], scale: float = 100, *, zero: bool) -> tuple[float, float]:
-    """Return the ends of an axis that holds all values, and cuts intervals that reach far.
+    """Return the ends of an axis that contains all values, and cuts very long intervals.
 
     Args:
-        figures: what is drawn in a row of panels.
+        figures: the figures of a row of panels.
         scale: the factor of the axis.
-        zero: whether the axis holds 0.
+        zero: whether the axis contains 0.
     """
     values, reach = spread(figures, scale)
     values = np.append(values, 0.0 if zero else values[:1])

@@ -1,4 +1,4 @@
-"""What a report is drawn from: results, leads, and the links of losses with similarity."""
+"""Inputs of a report: results, leads, and links between losses and similarity."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import FIGURES, Figures
 
 _MODEL_BASED = "model-based"
-"""The indicator R, which takes the models that were trained without each group."""
+"""Indicator R, which needs the models that were trained without each group."""
 
 _LEADS = tuple(name for name, kind in FIGURES.items() if kind.is_lead)
 
 Missing = tuple[str, str]
-"""Why a chart cannot be drawn, and how to get what is missing."""
+"""Reason why a chart cannot be drawn, and remedy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Everything that charts are drawn from.
+    """Inputs of all charts of a report.
 
     Attributes:
         result: the losses, by all measures of the settings.
-        settings: the first measure is drawn.
+        settings: the settings; charts show the first measure.
         dataset: the data set.
         shifts: the shifts, each with the scores of its systems.
-        looks: system -> how it is drawn.
-        reference: the system that leads are computed over; `None` for no leads.
+        looks: system -> its colour and marker.
+        reference: the system for leads; `None` for no leads.
         leads: the comparison of all systems with the reference; `None` without a reference.
-        links: the links of losses with indicators; or why there are none.
-        figures: all figures by the measure that is drawn, with the leads.
+        links: the links between losses and indicators; or the reason why there are none.
+        figures: all figures in the measure of the charts, including leads.
     """
 
     result: Result
@@ -61,7 +61,7 @@ class Inputs:
 
     @property
     def measure(self) -> Measure:
-        """The measure that is drawn."""
+        """The measure of the charts."""
         return self.settings.measures[0]
 
     def groups(self, shift: Shift) -> Mapping[str, str]:
@@ -77,14 +77,14 @@ def read_inputs(
     *,
     links: bool,
 ) -> Inputs:
-    """Evaluate run sets, and read what charts show with their losses.
+    """Evaluate run sets, and return the inputs of all charts.
 
     Args:
         opened: the run sets, and the reference.
         dataset: the data set.
-        settings: as for `write_report`, like all others.
-        allow: the allowances.
-        links: whether to link losses with similarity.
+        settings: see `write_report`.
+        allow: see `write_report`.
+        links: whether to compute links between losses and similarity.
     """
     reference, measure = opened.reference, settings.measures[0]
     compared = opened if reference is None else opened.comparing()
@@ -104,17 +104,17 @@ def read_inputs(
         leads,
         _link(result, measure, opened, dataset)
         if links
-        else ("it was not asked for", "`msshift report` without --no-links"),
+        else ("links were not requested", "run `msshift report` without --no-links"),
         Figures([*result.figures, *of_leads]).where(measure=measure.name),
     )
 
 
 KEEP_MODELS = "msshift run bi-encoder --keep-model --name bi-encoder-kept"
-"""A command that keeps models also where complete runs of the bi-encoder have kept none."""
+"""Command that keeps models; its new name forces training if complete runs kept no models."""
 
 
 def reason_without_loss(scores: Iterable[Scores]) -> Missing:
-    """Return why systems have no Rel Loss, and how to get one."""
+    """Return the reason why no system has a Rel Loss, and the remedy."""
     lacking = [
         f"{part.system} on {part.shift_name} lacks {', '.join(part.missing_runs)}"
         for part in scores
@@ -124,7 +124,7 @@ def reason_without_loss(scores: Iterable[Scores]) -> Missing:
         return f"runs are missing: {'; '.join(lacking)}", "add these run files"
     return (
         "no system was trained without each group in turn",
-        "run one, e.g. `msshift run bi-encoder`, or lay out runs of your own as "
+        "run a system, e.g. `msshift run bi-encoder`, or name your own runs "
         "`<system>/<shift>/<held-out group>.run`",
     )
 
@@ -132,14 +132,14 @@ def reason_without_loss(scores: Iterable[Scores]) -> Missing:
 def _link(
     result: Result, measure: Measure, opened: OpenedRuns, dataset: Dataset
 ) -> Result | Missing:
-    """Return the links of losses in a measure with indicators, or why there are none."""
-    # The groups of a shift by size are training sets, which could not be near or far.
+    """Return the links between losses in a measure and indicators, or why there are none."""
+    # If `by_size`, groups are training sets, and similarities between groups do not apply.
     scores = [part for part in result.scores if part.shift and not part.shift.by_size]
     shifts = dict.fromkeys(part.shift_name for part in scores if part.trained_per_group)
     if not dataset.manifest.texts:
-        return "the data set holds no texts", "`msshift import` puts them back"
+        return "the data set contains no texts", "run `msshift import`, which adds texts"
     if not shifts:
-        return "no system was trained without each group in turn", f"run one, e.g. `{KEEP_MODELS}`"
+        return "no system was trained without each group in turn", f"run e.g. `{KEEP_MODELS}`"
     similarities = [
         similarity
         for shift in shifts
@@ -150,16 +150,16 @@ def _link(
         return analyse_report(replace(result, scores=scores, settings=in_measure), similarities)
     except (DataError, UsageError) as error:
         why, _, remedy = str(error).partition("; ")
-        return why, remedy or "run sets and data without this fault"
+        return why, remedy or "correct the run sets or the data"
 
 
 def _read_similarities(
     dataset: Dataset, shift: str, run_sets: Iterable[OpenedRunSet]
 ) -> list[Similarity]:
-    """Return how near a shift's groups are to each other: by words, nearest query, and models.
+    """Return the similarities between a shift's groups, by words, nearest query, and models.
 
-    Data without training queries, as a release may be, have the first alone. The first system
-    whose kept models are bi-encoders gives R.
+    Data without training queries, e.g. some releases, have only the similarity by words. The first
+    system with kept bi-encoder models is used for the similarity by models (R).
     """
     similarities = list(group_similarity(dataset, shift, "weighted-jaccard"))
     if shift not in dataset.info.training:

@@ -1,4 +1,4 @@
-"""Whether distance explains losses: Rel Loss against the similarity of test to training queries."""
+"""Charts of Rel Loss against the similarity of test queries to training queries."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from msshift_bench.similarity import find_indicator
 from msshift_bench.stats import Figures
 
 _HEIGHT = 1.65
-"""Inches of a row of panels."""
+"""Height of a row of panels in inches."""
 
 _BAND_POINTS = 41
 
 
 def draw_links(inputs: Inputs) -> Chart | Missing:
-    """Draw Rel Loss against each indicator of similarity."""
+    """Return a chart of Rel Loss against each similarity indicator, or a reason for none."""
     if not isinstance(inputs.links, Result):
         return inputs.links
     figures = inputs.links.figures
@@ -40,12 +40,12 @@ def draw_links(inputs: Inputs) -> Chart | Missing:
     of_indicators = grouped((link.against, link) for link in links).values()
     losses = Figures([row for link in links for row in link.losses_in(figures)])
     limits = limits_of(losses, zero=True)
-    pictures = [_draw_indicator(inputs, figures, of, limits) for of in of_indicators]
-    widest = [of[-1].verdict(figures) for of in of_indicators]
+    pictures = [_draw_indicator(inputs, figures, group, limits) for group in of_indicators]
+    widest = [group[-1].verdict(figures) for group in of_indicators]
     return Chart(
-        "Do groups lose more that are less similar to the training queries?",
-        "Each mark is a system on a group; n is the number of groups. Lines are the fit of the "
-        "mean of the systems with its 95% band, dashed where the data cannot show a link. "
+        "Is the loss larger on groups that are less similar to the training queries?",
+        "Each mark is a system on a group; n is the number of groups. Lines are the fit to the "
+        "mean of the systems, with its 95% band. A dashed line is not significant. "
         f"{' '.join(map(link_text, widest))}",
         pictures,
     )
@@ -54,7 +54,7 @@ def draw_links(inputs: Inputs) -> Chart | Missing:
 def _draw_indicator(
     inputs: Inputs, figures: Figures, links: Sequence[Link], limits: tuple[float, float]
 ) -> Picture:
-    """Draw Rel Loss against one indicator, with a panel for each shift and for all together."""
+    """Draw Rel Loss against one indicator, with a panel for each shift and one for all shifts."""
     from matplotlib.figure import Figure as Drawing
 
     indicator, rows = find_indicator(links[0].against), math.ceil(len(links) / 2)
@@ -64,11 +64,11 @@ def _draw_indicator(
     for link, ax in zip(links, axes, strict=False):
         name = get_shift(link.shifts[0]).title if len(link.shifts) == 1 else "All shifts"
         verdict, line = link.verdict(figures), link.line(link.tested)
-        where = np.linspace(min(link.similarities), max(link.similarities), _BAND_POINTS)
-        low, high = line.interval(where)
+        axis = np.linspace(min(link.similarities), max(link.similarities), _BAND_POINTS)
+        low, high = line.interval(axis)
         style = "-" if verdict.mark else "--"
-        ax.fill_between(where, 100 * low, 100 * high, color=LINE, alpha=0.45, lw=0, zorder=0)
-        ax.plot(where, 100 * line.at(where), color=PALE_INK, lw=1.1, ls=style)
+        ax.fill_between(axis, 100 * low, 100 * high, color=LINE, alpha=0.45, lw=0, zorder=0)
+        ax.plot(axis, 100 * line.at(axis), color=PALE_INK, lw=1.1, ls=style)
         place_of = dict(zip(link.groups, link.similarities.tolist(), strict=True))
         for (system,), of_system in link.losses_in(figures).each("system"):
             look, is_hollow = inputs.looks[system], of_system[0].seeds == 1

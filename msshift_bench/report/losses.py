@@ -1,7 +1,7 @@
-"""What is lost: Rel Loss, Avg In and Out, every model on every group, and leads over a reference.
+"""Charts of Rel Loss, Avg In and Out, scores of every model on every group, and leads.
 
 Each chart of the report is one function. `draw_result` draws the losses and the matrices of a
-result as one picture, for a page 600 pixels wide.
+result as one picture, 600 pixels wide on a page.
 """
 
 from __future__ import annotations
@@ -60,37 +60,37 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DARKEST = 0.4
-"""The loss, as a share of Avg In, from which on cells have the darkest shade."""
+"""Loss, as a fraction of Avg In, at which cells reach the darkest shade."""
 
 _CELL = 0.36
-"""Inches of a row of a matrix."""
+"""Height of a row of a matrix in inches."""
 
 _COLUMN_LETTERS = 60
-"""Of all columns of a matrix together."""
+"""Number of letters that fit into all columns of a matrix together."""
 
 
 def draw_losses(inputs: Inputs) -> Chart | Missing:
-    """Draw what every system loses on every group and on average."""
+    """Return a chart of every system's Rel Loss on every group and on average."""
     return _draw_by_group(
         inputs,
         "rel-loss",
-        "How much is lost on each group?",
+        "How large is the loss on each group?",
         "Rel Loss (%)",
         f"Rel Loss = (Avg In - Out) / Avg In, in {inputs.measure.mean_name}. Right of 0, the model "
-        "that was trained without the group is worse than the models that were trained with it.",
+        "trained without the group is worse than the models trained with it.",
         ("rel_loss",),
     )
 
 
 def draw_sides(inputs: Inputs) -> Chart | Missing:
-    """Draw Avg In and Out of every system on every group."""
+    """Return a chart of every system's Avg In and Out on every group."""
     return _draw_by_group(
         inputs,
         "in-out",
         "How do models score with the group in training, and without it?",
         f"{inputs.measure.mean_name}{scale_of([inputs.measure])}",
-        "Ticks: Avg In, the mean over the models that were trained with the group. Markers: Out, "
-        "the model that was trained without it, on the same test queries.",
+        "Ticks: Avg In, the mean over the models trained with the group. Markers: Out, the score "
+        "of the model trained without it, on the same test queries.",
         ("out",),
         ("avg_in",),
         zero=False,
@@ -98,18 +98,20 @@ def draw_sides(inputs: Inputs) -> Chart | Missing:
 
 
 def draw_leads(inputs: Inputs) -> Chart | Missing:
-    """Draw how far every system is ahead of the reference on every group."""
+    """Return a chart of every system's lead over the reference on every group."""
     if inputs.reference is None:
         untrained = [part.system for part in inputs.result.scores if not part.trained_per_group]
-        remedy = f"`--reference {[*untrained, 'bm25'][0]}`, with runs of this system and of another"
-        return "there is no reference", remedy
+        remedy = (
+            f"use `--reference {[*untrained, 'bm25'][0]}`, with runs of this and another system"
+        )
+        return "no reference was given", remedy
     return _draw_by_group(
         inputs,
         "lead",
         f"How large is the lead over {inputs.reference} on each group?",
         f"lead in {inputs.measure.mean_name}{scale_of([inputs.measure])}",
-        f"Right of 0, the system is better than {inputs.reference}. Ticks: the models that "
-        "were trained with the group. Markers: the model that was trained without it.",
+        f"Right of 0, the system is better than {inputs.reference}. Ticks: the models trained with "
+        "the group. Markers: the model trained without it.",
         ("lead", "lead_out"),
         ("lead_in",),
     )
@@ -126,17 +128,17 @@ def _draw_by_group(
     *,
     zero: bool = True,
 ) -> Chart | Missing:
-    """Draw figures of every system in a row for every group, with a panel for every shift.
+    """Return a chart with a picture per shift, and in it a row for every group.
 
     Args:
         inputs: the figures.
         name: the beginning of the pictures' names.
         title: the chart's title.
         axis: the label of the axis.
-        about: what the chart draws, in sentences.
+        about: sentences that explain the chart.
         points: the names of figures that are drawn as markers with intervals.
         ticks: the names of figures that are drawn as ticks.
-        zero: whether the axis holds 0.
+        zero: whether the axis contains 0.
     """
     rows, in_ticks = inputs.figures.where(figure=points), inputs.figures.where(figure=ticks)
     if not rows:
@@ -175,23 +177,23 @@ def _draw_by_group(
 
 
 def _intervals(inputs: Inputs, figures: Figures) -> Iterator[str]:
-    """Yield sentences on the intervals and the marks of figures."""
+    """Yield sentences that explain the intervals and the marks of figures."""
     if any(row.interval for row in figures):
         level = level_text(inputs.settings.confidence)
-        yield f"Lines are {level} intervals, cut where they reach far."
+        yield f"Lines are {level} intervals; very long lines are cut."
     if 1 in figures.names("seeds"):
-        yield "White markers have one seed: their intervals count queries only."
+        yield "White markers have one seed: their intervals include the variance of queries only."
     if note := note_of(figures):
         yield f"{note}."
 
 
 def draw_matrices(inputs: Inputs) -> Chart:
-    """Draw the score of every model on every group; the page folds all systems but the first."""
+    """Return a chart of every model's score on every group; the page hides all but one system."""
     measure, pictures = inputs.measure, []
     scored = inputs.figures.where(figure="model_score")
     for shift, scores in inputs.shifts:
         untrained = [part.system for part in scores if not part.trained_per_group]
-        # Untrained systems are the last rows of every matrix; alone, they have one of their own.
+        # Untrained systems are the last rows of every matrix, or have a matrix for themselves.
         trained = [part.system for part in scores if part.trained_per_group] or [""]
         for number, system in enumerate(trained):
             drawing, ax = blank_axes(
@@ -206,11 +208,11 @@ def draw_matrices(inputs: Inputs) -> Chart:
             pictures.append(Picture(name, words, rows, drawing, is_folded=number > 0))
     caption = (
         f"{measure.mean_name}{scale_of([measure])} with {level_text(inputs.settings.confidence)} "
-        "intervals. Rows are models, columns the groups whose test queries count; framed cells are "
-        f"zero-shot. Darker: a larger loss against the group's Avg In, up to "
-        f"{100 * _DARKEST:.0f}% and more."
+        "intervals. Rows are models, columns the groups of test queries; framed cells are "
+        f"zero-shot. Darker cells have a larger loss relative to the group's Avg In, up to "
+        f"{100 * _DARKEST:.0f}% or more."
     )
-    title = "What does each model score on each group?"
+    title = "How does each model score on each group?"
     return Chart(title, sentences(caption, sizes_of(scored)), pictures)
 
 
@@ -223,7 +225,7 @@ def _draw_matrix(
     system: str,
     untrained: Sequence[str] = (),
 ) -> str:
-    """Draw the means of the models of a system, and of untrained systems; return them in words."""
+    """Draw the scores of a system's models and of untrained systems; return them in words."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
 
@@ -249,7 +251,7 @@ def _draw_matrix(
             weight = "normal"
             if model == shift.unseen_by(group):
                 corner, weight = (column - 0.47, row - 0.45), "bold"
-                # Above lines between rows, which would cut it.
+                # The frame is drawn above lines between rows, which would cross it.
                 ax.add_patch(
                     Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
                 ).set_clip_on(False)
@@ -280,30 +282,30 @@ def _draw_matrix(
 
 _WIDTH = 6.25
 _PIXELS_PER_INCH = 192
-"""Of a PNG: twice the 96 of a page, for screens that show four pixels in the place of one."""
+"""Resolution of a PNG: twice the 96 of a page, for screens with high resolution."""
 
 _MOST_PIXELS = 60_000
-"""Of a PNG's height; matplotlib draws no more than 65,535."""
+"""Maximum height of a PNG in pixels; the limit of matplotlib is 65,535."""
 
 _NOTE = 112
-"""Letters of a line of the notes."""
+"""Maximum length of a line of the notes."""
 
 _Panel = tuple[str, float, Callable[[Any], object]]
-"""Its title, its height in inches, and what draws it."""
+"""Title, height in inches, and function that draws on the axes."""
 
 
 def draw_result(result: Result, path: str | Path) -> None:
     """Draw the losses of systems with their intervals, and the matrix of each, shift by shift.
 
     Args:
-        result: what `evaluate_run_sets`, `evaluate` or `compare_run_sets` returned.
-        path: the file to write: SVG, PNG or PDF, by its ending. Equal results give equal pictures;
-            their bytes may differ in the last digits of the layout.
+        result: a result of `evaluate_run_sets`, `evaluate` or `compare_run_sets`.
+        path: the file to write; its extension determines the format: SVG, PNG or PDF. Equal results
+            give equal pictures, but the last digits of coordinates in files may differ.
 
     Raises:
-        UnknownNameError: if its name ends on no format.
+        UnknownNameError: if the extension is not a format.
         MissingExtraError: if matplotlib is not installed.
-        UsageError: if the result holds no scores of run sets on the groups of a shift.
+        UsageError: if the result contains no scores of run sets on the groups of a shift.
 
     Examples:
         >>> result = evaluate_run_sets("runs", shifts=["length"])
@@ -314,8 +316,8 @@ def draw_result(result: Result, path: str | Path) -> None:
     check_plot(path)
     if not result.figures.where(figure="model_score"):
         raise UsageError(
-            f"a result of kind {result.kind!r} holds no scores of run sets on the groups of a "
-            "shift; draw what evaluate_run_sets returns"
+            f"a result of kind {result.kind!r} contains no scores of run sets on the groups of a "
+            "shift; draw a result of evaluate_run_sets"
         )
     from matplotlib.figure import Figure as Drawing
 
@@ -334,7 +336,7 @@ def draw_result(result: Result, path: str | Path) -> None:
 
 
 def _panels(result: Result) -> Iterator[_Panel]:
-    """Yield the losses on a shift by a measure, and the matrix of every system below them."""
+    """Yield panels for each shift and measure: the losses, then the matrix of every system."""
     looks = styles_of(part.system for part in result.scores)
     for (name, measured), figures in result.figures.where(slice="").each("shift", "measure"):
         shift, measure = get_shift(name), parse_measure(measured)
@@ -343,13 +345,13 @@ def _panels(result: Result) -> Iterator[_Panel]:
         if losses := figures.where(figure="rel_loss"):
             count = len(losses.names("system"))
             height = (len(shift.tested) + 1) * max(0.3, 0.15 * count + 0.1) + 0.2 * count + 0.75
-            about: dict[str, Any] = {
+            options: dict[str, Any] = {
                 "looks": looks,
                 "groups": groups,
                 "rows": rows_of(shift, losses),
             }
             panel = partial(
-                draw_groups, figures=losses, limits=limits_of(losses, zero=True), **about
+                draw_groups, figures=losses, limits=limits_of(losses, zero=True), **options
             )
             yield f"{title}: Rel Loss in %", height, panel
         scores = [part for part in result.scores if part.shift_name == name]
@@ -360,13 +362,8 @@ def _panels(result: Result) -> Iterator[_Panel]:
             if part.trained_per_group:
                 matrices.append((part.system, [], f"{shorten(part.system, LETTERS)}{partly}"))
         for system, others, heading in matrices:
-            of: dict[str, Any] = {
-                "shift": shift,
-                "measure": measure,
-                "figures": figures,
-                "described": groups,
-            }
-            draw = partial(_draw_matrix, **of, system=system, untrained=others)
+            options = {"shift": shift, "measure": measure, "figures": figures, "described": groups}
+            draw = partial(_draw_matrix, **options, system=system, untrained=others)
             yield f"{title}: {heading}", _CELL * (len(others) or len(shift.groups)) + 1, draw
 
 
@@ -375,16 +372,16 @@ def _notes(result: Result) -> Iterator[str]:
     if losses:
         level = level_text(result.settings["confidence"])
         yield (
-            "Right of 0, the model that never saw the group is worse. Lines: "
+            "Right of 0, the model trained without the group is worse. Lines: "
             f"{level} intervals, of queries and seeds; with one seed (white markers) of "
-            "queries only. The axis cuts what reaches far beyond all losses."
+            "queries only. Very long lines are cut."
         )
     if note := note_of(losses):
         yield f"{note}."
     if any(part.trained_per_group for part in result.scores):
         yield (
-            "Matrices: rows are models, columns the group whose test queries count; framed: zero-"
-            "shot. Darker: further below the group's Avg In."
+            "Matrices: rows are models, columns the groups of test queries; framed: zero-shot. "
+            "Darker: a larger loss relative to the group's Avg In."
         )
     shifts = result.figures.names("shift")
     yield "; ".join([*data_notes(result.data), *data_caveats(result.data, shifts)])

@@ -1,4 +1,4 @@
-"""The map of the topics: queries as points, near each other if they share words."""
+"""Map of the topics: queries as points, near each other if they have similar words."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from msshift_bench.report.inputs import Inputs, Missing
 from msshift_bench.shifts import get_shift
 
 _MOST_POINTS = 1_000
-"""Queries on the map of topics: more take minutes, and hide each other."""
+"""Maximum number of queries on the map: more take minutes, and hide each other."""
 
 _READ = 20_000
-"""Queries whose words the vectors of the map are made from."""
+"""Maximum number of queries whose words determine the vectors of the map."""
 
 _SEED = 0
 _PERPLEXITY = 30
@@ -28,7 +28,10 @@ _LEGEND_LETTERS = 50
 
 
 def draw_topics(inputs: Inputs) -> Chart | Missing:
-    """Draw queries in the colour of their topic; equal data give the same queries and points."""
+    """Return a map of queries in the colours of their topics, or the reason why there is none.
+
+    Equal data give the same queries and points.
+    """
     dataset = inputs.dataset
     if "topics" not in dataset.manifest.shifts:
         remedy = (
@@ -37,7 +40,7 @@ def draw_topics(inputs: Inputs) -> Chart | Missing:
         )
         return "the data set has no topics", remedy
     if not dataset.manifest.texts:
-        return "the data set holds no texts", "`msshift import` puts them back"
+        return "the data set contains no texts", "run `msshift import`, which adds texts"
     rows = dataset.rows("topics", "queries")
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
@@ -76,22 +79,22 @@ def draw_topics(inputs: Inputs) -> Chart | Missing:
         ("query_id", "group", "x", "y"),
     )
     caption = (
-        f"t-SNE of {len(shown):,} of {len(of_topics):,} queries by term vectors, which come from "
-        "the words alone. Neighbours on the map have similar words. Distances between far points "
-        "and the sizes of clouds mean nothing."
+        f"t-SNE of {len(shown):,} of {len(of_topics):,} queries by term vectors, which depend on "
+        "words only. Neighbours on the map have similar words. Distances between far points and "
+        "the sizes of clouds have no meaning."
     )
     return Chart("Which topics are close to each other?", caption, [picture])
 
 
 def _flatten(vectors: Vectors) -> Vectors:
-    """Return points of the plane whose neighbours are the vectors' neighbours, by t-SNE.
+    """Return two-dimensional points by t-SNE, in which neighbours of vectors are near each other.
 
     Args:
-        vectors: shape (points, components).
+        vectors: vectors of shape (points, components).
 
     Returns:
-        Shape (points, 2); the same for equal vectors, processor and version of scikit-learn.
-        Vectors that are all the same are one point.
+        Shape (points, 2); the same for equal vectors, CPU and version of scikit-learn. If all
+        vectors are equal, all points are equal.
     """
     from sklearn import manifold
 

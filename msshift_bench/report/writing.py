@@ -1,4 +1,4 @@
-"""Writing the report: one page that needs nothing else, and its pictures and tables as files."""
+"""Writing of the report: a self-contained page, and its pictures and tables as files."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ _SCRIPTS = ("theme.js", "sideways.js")
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "scikit-learn")
 
 _Section = tuple[str, str, Chart, Sequence[str]]
-"""Anchor, name, chart, and the chart's pictures as SVG for the page."""
+"""Anchor, name, chart, and the chart's pictures as SVG."""
 
 _Table = tuple[str, Table, str, str]
-"""A table in the paper's layout: its name, its cells, its LaTeX, and its figures as CSV."""
+"""Name, cells, LaTeX, and CSV of a table in the paper's layout."""
 
 SECTIONS: Sequence[tuple[str, str, Callable[[Inputs], Chart | Missing]]] = (
     ("losses", "Rel Loss by group", draw_losses),
@@ -78,16 +78,16 @@ SECTIONS: Sequence[tuple[str, str, Callable[[Inputs], Chart | Missing]]] = (
     ("links", "Losses and similarity", draw_links),
     ("topics", "Map of the topics", draw_topics),
 )
-"""The charts of the page in their order: anchor, name, and the function that draws it."""
+"""Charts of the page in their order: anchor, name, and the function that returns the chart."""
 
 
 class MissingChart(NamedTuple):
-    """A chart that is left out, because its data are missing.
+    """One or several charts that are left out, because their data are missing.
 
     Attributes:
-        title: the name of the chart.
-        why: what is missing.
-        remedy: how to get it.
+        title: the names of the charts, separated by "; ".
+        why: the reason.
+        remedy: how to get the missing data.
     """
 
     title: str
@@ -97,14 +97,14 @@ class MissingChart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A report on the disk.
+    """Files and warnings of a report.
 
     Attributes:
-        page: the page to open.
-        figures: the names of its pictures; each is ``figures/<name>`` with the endings ``.svg``,
-            ``.png``, ``.pdf`` and ``.csv``.
-        tables: the names of its tables; each is ``tables/<name>`` with ``.tex`` and ``.csv``.
-        left_out: the charts that are not drawn, and how to get them.
+        page: the path of the page.
+        figures: the names of its pictures; each has files ``figures/<name>`` with the extensions
+            ``.svg``, ``.png``, ``.pdf`` and ``.csv``.
+        tables: the names of its tables; each has files ``tables/<name>.tex`` and ``.csv``.
+        left_out: the charts without data, and how to get them.
         warnings: warnings about the runs.
     """
 
@@ -116,16 +116,19 @@ class WrittenReport:
 
 
 def check_report_folder(out: Path) -> None:
-    """Check that a report can be drawn here, and that its folder holds nothing else.
+    """Check that the libraries of a report are installed, and that its folder can be replaced.
+
+    Args:
+        out: the folder of the report.
 
     Raises:
         MissingExtraError: if matplotlib, Jinja2 or scikit-learn is not installed.
-        UsageError: if `out` holds anything but a report.
+        UsageError: if `out` contains files but no report.
     """
     for module in ("matplotlib", "jinja2", "sklearn"):
         check_installed(module, "plots", "a report")
     if out.is_dir() and any(out.iterdir()) and not (out / PAGE_NAME).is_file():
-        raise UsageError(f"{out} is not a report that was written before; choose another folder")
+        raise UsageError(f"{out} contains files but no report; choose another folder")
 
 
 def write_report(
@@ -139,26 +142,26 @@ def write_report(
     allow: str | Collection[str] = (),
     links: bool = True,
 ) -> WrittenReport:
-    """Evaluate run sets and write a page of pictures about what they lose.
+    """Evaluate run sets, and write a page with charts and tables of their losses.
 
     Args:
-        runs: as for `evaluate_run_sets`, like the arguments below but `out`.
-        out: the folder to write; a report that was written there before is replaced.
-        data: the built data set.
-        shifts: only these.
-        settings: measures, policies and statistics; pictures show the first measure.
-        reference: the system to compute leads over, as for `compare_run_sets`.
-        allow: what not to refuse, some of `evaluation.ALLOWANCES`.
-        links: whether to compute and draw the links of losses with similarity, which takes longest;
-            R is drawn if a bi-encoder's models were kept.
+        runs: the run sets; see `evaluate_run_sets`.
+        out: the folder to write; an earlier report in it is replaced.
+        data: the built data set; see `evaluate_run_sets`.
+        shifts: the shifts to include; by default all.
+        settings: measures, policies and statistics; charts show the first measure.
+        reference: the system to compute leads over; see `compare_run_sets`.
+        allow: errors to accept, names in `evaluation.ALLOWANCES`.
+        links: whether to include links between losses and similarity, which take longest to
+            compute. The indicator R needs kept models of a bi-encoder.
 
     Returns:
-        The page, and the names of its pictures and tables. A chart without its data is left out.
+        The page, and the names of its pictures and tables. Charts without data are left out.
 
     Raises:
         MissingExtraError: if a library of the extra ``plots`` is not installed.
-        UsageError: if `out` holds anything but a report; and as for `evaluate_run_sets`, like all
-            others.
+        UsageError: if `out` contains files but no report.
+        MsShiftError: see `evaluate_run_sets`.
     """
     folder = Path(out)
     check_report_folder(folder)
@@ -173,12 +176,14 @@ def write_report(
             with picture_style():
                 drawn = draw(inputs)
                 if isinstance(drawn, Chart):
-                    svgs = [_write_picture(one, unfinished / "figures") for one in drawn.pictures]
+                    svgs = [_write_picture(item, unfinished / "figures") for item in drawn.pictures]
                     sections.append((anchor, name, drawn, svgs))
                 else:
                     missing.append((drawn, name))
             report_progress("charts", number, len(SECTIONS))
-        left_out = tuple(MissingChart("; ".join(of), *why) for why, of in grouped(missing).items())
+        left_out = tuple(
+            MissingChart("; ".join(names), *why) for why, names in grouped(missing).items()
+        )
         tables = list(_write_tables(inputs, unfinished / "tables"))
         (unfinished / PAGE_NAME).write_text(
             _page(inputs, sections, left_out, tables), encoding="utf-8"
@@ -195,7 +200,7 @@ def write_report(
 def _write_picture(picture: Picture, folder: Path) -> str:
     """Write a picture in every format, and its numbers; return it as SVG for the page."""
     drawing = picture.drawing
-    # Laid out once for all formats, without drawing it.
+    # The layout is computed once for all formats.
     drawing.get_layout_engine().execute(drawing)  # type: ignore[union-attr]
     drawing.set_layout_engine(None)
     for picture_format in PICTURE_FORMATS:
@@ -207,11 +212,13 @@ def _write_picture(picture: Picture, folder: Path) -> str:
 
 
 def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
-    """Write the losses and leads on each shift by each measure as LaTeX, and their figures as CSV.
+    """Write tables of losses and leads as LaTeX, and their figures as CSV; yield each table.
+
+    There is a table for each shift and measure.
 
     Args:
         inputs: the losses and the leads.
-        folder: where the files are written.
+        folder: the folder of the files.
     """
     settings, result = inputs.settings, inputs.result
     leads = Figures() if inputs.leads is None else inputs.leads.figures
@@ -222,9 +229,9 @@ def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
             of_measure = result.figures.where(shift=shift.name, measure=measure.name)
             table = loss_table(of_measure, measure, settings, partial, brief=True)
             tables = [(f"losses-{end}", table, of_measure)]
-            if found := leads.where(shift=shift.name, measure=measure.name):
-                table = lead_table(found, measure, settings, str(inputs.reference))
-                tables.append((f"leads-{end}", table, found))
+            if of_leads := leads.where(shift=shift.name, measure=measure.name):
+                table = lead_table(of_leads, measure, settings, str(inputs.reference))
+                tables.append((f"leads-{end}", table, of_leads))
             for name, table, figures in tables:
                 latex, csv = RENDERERS["latex"](table), csv_text(Figure._fields, figures)
                 (folder / f"{name}.tex").write_text(latex, encoding="utf-8")
@@ -238,10 +245,10 @@ def _page(
     left_out: Sequence[MissingChart],
     tables: Sequence[_Table],
 ) -> str:
-    """Return the page as HTML that needs nothing else."""
+    """Return the page as self-contained HTML."""
     results = [result for result in (inputs.result, inputs.leads) if result is not None]
     answers = [answer for result in results for answer in result.answers]
-    # Losses are the first sentences of a shift.
+    # Sentences about losses come first.
     answers.sort(key=lambda answer: answer.figure.figure != "rel_loss")
     texts = grouped((answer.figure.shift, answer.text) for answer in answers)
     environment = page_environment(__package__, "plots", "a report")
@@ -270,7 +277,7 @@ def _page(
 
 
 def _coded(text: str) -> Markup:
-    """Return a text as HTML, in which what stands between backticks is code."""
+    """Return a text as HTML, with `<code>` in place of backticks."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
@@ -281,7 +288,7 @@ def _data_uri(text: str) -> str:
 
 
 def _facts(inputs: Inputs) -> Mapping[str, str]:
-    """Return what a report rests on: title -> text."""
+    """Return the provenance of a report: title -> text, e.g. data, policies and versions."""
     settings, data = inputs.settings, inputs.result.data
     package, *notes = data_notes(data)
     notes += data_caveats(data, inputs.result.figures.names("shift"))
@@ -289,12 +296,12 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     seen = "\n".join(seen_notes(inputs.result.scores))
     return {
-        "Data": "\n".join(notes) or "test sets made by hand",
+        "Data": "\n".join(notes) or "custom test sets",
         "Content digest": data.content_digest or "none",
         **({"Training": seen} if seen else {}),
         "Policies": "\n".join(policy_notes(settings)),
         "Ties": "\n".join([line for _, of_shift in means for line in tie_notes(of_shift, settings)])
-        or "no order of equal scores changes a printed digit",
+        or "the order of equal scores changes no printed digit",
         "Inference": (
             f"{level_text(settings.confidence)} intervals; p-values over the groups of a shift, "
             f"correction: {settings.correction}"
@@ -304,7 +311,7 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
 
 
 def _run_files(inputs: Inputs) -> Table:
-    """Return every run file that was read, with its digest."""
+    """Return a table of the run files, with their digests."""
     rows = [
         (
             part.system,
@@ -334,7 +341,7 @@ _VARIABLES = {
     LINE: "--line-2",
     "#ffffff": "--surface",
 }
-"""The colours of pictures -> the page's variables for them."""
+"""Colour in pictures -> CSS variable of the page."""
 
 _PAINT = re.compile(r"\b(fill|stroke): ?(#[0-9a-f]{6})\b")
 _SIZE = re.compile(r'\s(?:width|height)="[^"]*pt"')
@@ -345,11 +352,11 @@ _ID = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def _inline_svg(drawing: Drawing, name: str) -> str:
-    """Return a picture as SVG to stand in an HTML page; its letters are letters.
+    """Return a picture as SVG for an HTML page, with text as text.
 
     Args:
         drawing: the picture.
-        name: the name of the picture, unique in the page; ids begin with it.
+        name: the name of the picture, unique in the page; ids in the SVG begin with it.
     """
     with picture_style(**{"svg.fonttype": "none"}):
         text = picture_bytes(drawing, "svg", name, density=72).decode()

@@ -304,7 +304,7 @@ def _into_keys(
     depth = keys.shape[1]
     pool = np.empty(2 * depth, np.int64)
     scores = np.zeros(min(_WINDOW, len(order)), np.float32)
-    bits, found = scores.view(np.int32), np.empty(len(scores), np.int64)
+    bits, candidates = scores.view(np.int32), np.empty(len(scores), np.int64)
     for query in range(len(keys)):
         first, last = bounds[query], bounds[query + 1]
         begins, ends = starts[terms[first:last]], starts[terms[first:last] + 1]
@@ -326,7 +326,7 @@ def _into_keys(
                     for row in rows[begins[term] : stops[term]]:
                         number = bits[row - window]
                         if number >= lowest:
-                            found[count] = (np.int64(number) << 32) | order[row]
+                            candidates[count] = (np.int64(number) << 32) | order[row]
                             count += 1
                         bits[row - window] = 0  # A passage with several terms is added once.
             else:
@@ -339,11 +339,11 @@ def _into_keys(
                         for place, number in enumerate(chunk):
                             if number >= lowest:
                                 row = window + begin + place
-                                found[count] = (np.int64(number) << 32) | order[row]
+                                candidates[count] = (np.int64(number) << 32) | order[row]
                                 count += 1
                     chunk[:] = 0
             begins[:] = stops
-            for key in found[:count]:
+            for key in candidates[:count]:
                 if np.int32(key >> 32) >= lowest:
                     pool[filled] = key
                     filled += 1
