@@ -6,8 +6,8 @@ import sys
 __all__ = ["command", "main"]
 
 _NEW_OBJECTS = 10_000
-"""Number of new objects before Python collects garbage. With Python's default of 700, it would
-collect 160 times until all modules are loaded, and take 5% of that time."""
+"""Number of new objects before Python collects garbage. With the default of 700, it would collect
+160 times while modules are imported, which takes 5% of that time."""
 
 _IDLE_CYCLES = "16"
 """Base-2 logarithm of the cycles that an idle OpenBLAS thread waits before it sleeps. By default

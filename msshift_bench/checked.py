@@ -200,7 +200,7 @@ Slug = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """A SHA-256 digest in 64 hexadecimal digits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
-"""A whole number from 0."""
+"""An integer from 0 to 2**53."""
 GroupName = Annotated[str, Field(pattern=r"^\w{1,64}$")]
 """The name of a group of labels: letters, digits and underscores."""
 ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]

@@ -163,8 +163,7 @@ class KeptArray:
         except Exception as error:
             raise MissingError(
                 f"{self.folder} cannot be used: {type(error).__name__}: {error}. Check that the "
-                "bucket or folder exists, that its server answers, and that the credentials allow "
-                "to read, write and delete"
+                "bucket or folder exists, and that the credentials allow to read, write and delete"
             ) from error
 
 
@@ -196,8 +195,8 @@ class Engine:
     ) -> Iterator[B]:
         """Yield the result of a task for each item, in the order of the items.
 
-        On a cluster, a task runs in a folder with the path of this process's folder, if its machine
-        has one. Its progress reports and log records are sent to this process.
+        On a cluster, a task runs in the folder of this process if that path exists on its machine.
+        Progress reports and log records are sent to this process.
 
         Args:
             task: a top-level function of a module.

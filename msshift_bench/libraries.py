@@ -1,7 +1,7 @@
 """Large libraries, each imported when one of its attributes is first used.
 
 Other modules import these objects in place of the libraries. So ``--help`` and a list of systems
-import no large library, and a library that is not installed gives a one-line error.
+import no large library. A library that is not installed gives a one-line error.
 """
 
 from __future__ import annotations

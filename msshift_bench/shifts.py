@@ -436,7 +436,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 def can_name_runs(name: str) -> bool:
     """Return whether a name is valid for a folder of runs and for the beginning of a run tag.
 
-    A valid name has no white space and no '/', does not begin with '.', and is not a shift's name.
+    A valid name has no white space or '/', does not begin with '.', and is not a shift's name.
     """
     is_folder = name == Path(name).name and not name.startswith(".")
     return is_folder and len(name.split()) == 1 and name not in SHIFTS

@@ -1,7 +1,7 @@
 """The report: charts of the losses of systems, their numbers, and a page that contains all.
 
 `write_report` makes a report from run sets. `draw_result` draws a result as one picture. Each chart
-of the page is a function in `SECTIONS`, which returns the chart or a reason why there is none.
+of the page has a function in `SECTIONS`, which returns the chart or the reason why it is missing.
 
 The room may use `analysis`, `arrays`, `data`,
 `dataset_builders`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,

@@ -299,7 +299,7 @@ def _into_keys(
     """Update `keys` as `TopK.add_products` does, in a form that numba can compile.
 
     Positive scores compare as the integers with the same bits. A query's passages are collected in
-    a pool of twice the depth, which is cut to the depth when it is full.
+    a pool of twice the depth. A full pool is cut to the depth.
     """
     depth = keys.shape[1]
     pool = np.empty(2 * depth, np.int64)
