@@ -122,7 +122,7 @@ QUERIES = "touch queries.tsv collection.tsv qrels.tsv"
         ("ln -s loop loop", "verify loop", 2, "loop/manifest.json: its symbolic links form a loop"),
         ("touch f", f"{REPORT} f", 2, "f is not a folder; give the name of a folder"),
         ("touch f", f"{REPORT} f/r", 2, "f/r: "),
-        ("mkdir d; touch d/f", f"{REPORT} d", 2, "d is not a report"),
+        ("mkdir d; touch d/f", f"{REPORT} d", 2, "d contains files but no report"),
         ("ln -s /dev/full x.csv", f"{ANALYSE} --output x.csv", 2, "x.csv is a pipe"),
         ("mkdir d.json", f"{SIMILARITY} unseen-words --output d.json", 2, "d.json is a folder"),
         ("", f"{SIMILARITY} mean-cosine --encoder some/model", 3, "no encoder 'some/model'"),

@@ -305,7 +305,7 @@ def test_what_is_not_there_is_left_out_and_said(
     ):
         check_left_out(written[name], remedies, drawn.split())
     page = written["no texts"].page.read_text("utf-8")
-    assert "To get it: <code>msshift import</code> puts them back." in page
+    assert "To get it: run <code>msshift import</code>" in page
     (warning,) = (
         warning for warning in written["models alike"].warnings if "the same rankings" in warning
     )

@@ -84,7 +84,7 @@ def test_parameters_that_are_refused(options: dict[str, Any], message: str) -> N
 
 def test_passages_without_words_are_refused() -> None:
     for texts in ([], ["the", "?"]):
-        with pytest.raises(DataError, match=f"none of the {len(texts)} passages holds a word"):
+        with pytest.raises(DataError, match=f"none of the {len(texts)} passages contains a word"):
             Bm25(Passage(str(number), text) for number, text in enumerate(texts))
 
 
