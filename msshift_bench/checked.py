@@ -103,7 +103,7 @@ class Checked(BaseModel):
     def _check_rules(self) -> Self:
         broken = [
             InitErrorDetails(
-                type=_value_error("broken-rule", "{problem}", problem=problem),
+                type=_refuse("broken-rule", "{problem}", problem=problem),
                 loc=(name,),
                 input=attrgetter(name)(self),
             )
@@ -119,7 +119,7 @@ Model = TypeVar("Model", bound=Checked)
 Record = TypeVar("Record")
 
 
-def _value_error(code: str, message: str, **values: str) -> PydanticCustomError:
+def _refuse(code: str, message: str, **values: str) -> PydanticCustomError:
     return PydanticCustomError(code, message, values)
 
 
@@ -133,7 +133,7 @@ def _check_control_characters(text: str) -> str:
         )
         if is_control and letter != "\n":
             name = unicodedata.name(letter, f"U+{ord(letter):04X}")
-            raise _value_error(
+            raise _refuse(
                 "control-character", "contains the control character {name}\fremove it", name=name
             )
     return text
@@ -141,13 +141,13 @@ def _check_control_characters(text: str) -> str:
 
 def _check_one_line(text: str) -> str:
     if "\n" in text:
-        raise _value_error("control-character", "contains a line break\fwrite it on one line")
+        raise _refuse("control-character", "contains a line break\fwrite it on one line")
     return text
 
 
 def _check_not_empty(text: str) -> str:
     if not text.strip():
-        raise _value_error("empty-text", "must not be empty")
+        raise _refuse("empty-text", "must not be empty")
     return text
 
 
@@ -158,7 +158,7 @@ def _check_web_link(text: str) -> str:
     except ValueError:
         is_web = False
     if not is_web or re.search(r"[\s<>\"'`\\^{}|]", text):
-        raise _value_error(
+        raise _refuse(
             "wrong-link", "{text} is not a link\fwrite https://host/...", text=_shown(text)
         )
     return text
@@ -179,7 +179,7 @@ def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) 
         if name not in valid:
             near, names = _nearest(name, listed or valid), ", ".join(listed or valid)
             message = "unknown {kind} {name}{near}\fone of: {names}"
-            raise _value_error(
+            raise _refuse(
                 f"unknown-{kind}", message, kind=kind, name=_shown(name), near=near, names=names
             )
         return name
