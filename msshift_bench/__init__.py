@@ -53,22 +53,22 @@ from pathlib import Path
 from msshift_bench._version import __version__
 
 
-def _read_homes() -> dict[str, str]:
+def _read_modules() -> dict[str, str]:
     """Return public name -> module, from `__init__.pyi`, which editors read as well."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
-_HOME_OF = _read_homes()
+_MODULE_OF = _read_modules()
 
-__all__ = ["__version__", *_HOME_OF]
+__all__ = ["__version__", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""The public names and the rooms that they are from; `__init__.py` imports each on first use."""
+"""Public names and the modules that define them; `__init__.py` imports each on first use."""
 
 from msshift_bench.analysis import (
     analyse_report as analyse_report,

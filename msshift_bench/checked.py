@@ -159,7 +159,7 @@ def _check_web_link(text: str) -> str:
         is_web = False
     if not is_web or re.search(r"[\s<>\"'`\\^{}|]", text):
         raise _refuse(
-            "wrong-link", "{text} is not a link\fwrite https://host/...", text=_shown(text)
+            "wrong-link", "{text} is not a link\fwrite https://host/...", text=_quote(text)
         )
     return text
 
@@ -177,10 +177,10 @@ def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) 
 
     def check(name: str) -> str:
         if name not in valid:
-            near, names = _nearest(name, listed or valid), ", ".join(listed or valid)
+            near, names = _hint(name, listed or valid), ", ".join(listed or valid)
             message = "unknown {kind} {name}{near}\fone of: {names}"
             raise _refuse(
-                f"unknown-{kind}", message, kind=kind, name=_shown(name), near=near, names=names
+                f"unknown-{kind}", message, kind=kind, name=_quote(name), near=near, names=names
             )
         return name
 
@@ -223,7 +223,7 @@ def read_toml(path: Path, model: type[Model], error: type[DataError], summary: s
         DataError: an `error` with all findings, each with its line.
     """
     refuse = partial(error, summary)
-    return parse_toml(_read(path, refuse), model, path, refuse)
+    return parse_toml(_read_bytes(path, refuse), model, path, refuse)
 
 
 def parse_toml(
@@ -399,7 +399,7 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
         NotFoundError: if the file does not exist.
         DataError: an `error` with all findings, each with its line.
     """
-    _read(path, partial(error, summary))
+    _read_bytes(path, partial(error, summary))
     log, rows, findings = FindingLog(), [], []
     needed = [name for name, field in model.model_fields.items() if field.is_required()]
     for line, cells in csv_rows(path, tuple(needed), log):
@@ -436,7 +436,7 @@ def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
         file.write(text.getvalue().encode())
 
 
-def _read(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
+def _read_bytes(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
     """Return a file's bytes; raise an error for a link, or for more than `MAX_BYTES`."""
     if not path.exists():
         raise NotFoundError(f"no file {path}")
@@ -461,12 +461,12 @@ def _finding(
             code, message = "missing-field", "is missing"
         case "extra_forbidden" | "unexpected_keyword_argument":
             fields = _fields_at(model, place[:-1])
-            near = _nearest(place[-1], fields)
+            near = _hint(place[-1], fields)
             code, message = "unknown-field", f"there is no such field{near}"
             fix = "" if near or not fields else f"one of: {', '.join(fields)}"
         case "literal_error":
             names = re.findall("'(.*?)'", details["expected"])
-            code, message = "unknown-name", f"unknown name {_shown(value)}{_nearest(value, names)}"
+            code, message = "unknown-name", f"unknown name {_quote(value)}{_hint(value, names)}"
             fix = f"one of: {', '.join(names)}"
         case _ if value is None and code.endswith("_type"):
             code, message = "missing-field", "must not be empty"
@@ -475,7 +475,7 @@ def _finding(
             got = str(value) if isinstance(value, float) else got
             code, message = "wrong-type", f"expected {expected}, found {got}"
         case "string_pattern_mismatch":
-            message = f"{_shown(value)} is not of the form {details['pattern']}"
+            message = f"{_quote(value)} is not of the form {details['pattern']}"
             code = "wrong-form"
         case "too_short" | "too_long":
             least, most = details.get("min_length"), details.get("max_length")
@@ -483,7 +483,7 @@ def _finding(
             unit = "characters" if isinstance(value, str) else "items"
             code, message = "out-of-range", f"{len(value)} {unit}; {limit} are allowed"
         case _ if "_" in code:
-            code, message = "out-of-range", f"{message} (found {_shown(value)})"
+            code, message = "out-of-range", f"{message} (found {_quote(value)})"
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place]
     path = "".join(parts).lstrip(".")
     # Keys of an inline table, and items of a list, have the line of the key before them.
@@ -511,10 +511,10 @@ def _types_of_fields(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind) if is_dataclass(kind) else {}
 
 
-def _nearest(value: object, valid: Collection[str]) -> str:
+def _hint(value: object, valid: Collection[str]) -> str:
     near = difflib.get_close_matches(str(value)[:100], valid, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     return ascii(value) if len(ascii(value)) <= 60 else f"{ascii(value)[:60]}..."

@@ -102,7 +102,7 @@ def _installation() -> Iterator[Diagnosis]:
         yield Diagnosis("package", "warning", text, install_fix())
         return
     requirements = [Requirement(line) for line in installed.requires or ()]
-    absent, wrong = _lacking(requirements, "")
+    absent, wrong = _missing_packages(requirements, "")
     if absent or wrong:
         text = f"missing packages or wrong versions: {', '.join(absent + wrong)}"
         yield Diagnosis("requirements", "missing", text, install_fix())
@@ -110,7 +110,7 @@ def _installation() -> Iterator[Diagnosis]:
         yield Diagnosis("requirements", "ok", "all required packages are installed")
     extras = installed.metadata.get_all("Provides-Extra") or []
     for extra in sorted(set(extras) - set(_NOT_FOR_USERS)):
-        absent, wrong = _lacking(requirements, extra)
+        absent, wrong = _missing_packages(requirements, extra)
         cure = install_fix(extra)
         if wrong:
             yield Diagnosis("extra", "warning", f"{extra}: {', '.join(wrong)}", cure)
@@ -121,7 +121,7 @@ def _installation() -> Iterator[Diagnosis]:
             yield Diagnosis("extra", "ok", f"{extra}: installed")
 
 
-def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
+def _missing_packages(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
     """Return the packages of an extra that are not installed, and those with a wrong version.
 
     Args:
@@ -162,7 +162,7 @@ def _gpu() -> Iterator[Diagnosis]:
         yield Diagnosis("gpu", "ok", text)
 
 
-def _cached() -> Iterator[tuple[str, Path]]:
+def _cached_folders() -> Iterator[tuple[str, Path]]:
     """Yield kind and folder of each cached thing."""
     for kind, pattern in _CACHE.items():
         root = cache_root() / kind
@@ -180,7 +180,7 @@ def _size(folder: Path) -> str:
 
 def _cache() -> Iterator[Diagnosis]:
     """Yield a diagnosis of the cache's size, with the folders that killed processes have left."""
-    items = list(_cached())
+    items = list(_cached_folders())
     text, cure = f"{_size(cache_root())} in {cache_root()}", ""
     if items:
         kinds = Counter(kind for kind, _ in items)
@@ -208,7 +208,7 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
         >>> removed = list(prune_cache(days=30))
     """
     latest = time.time() - days * 86_400
-    for kind, folder in list(_cached()):
+    for kind, folder in list(_cached_folders()):
         files = [path for path in folder.rglob("*") if path.is_file()]
         changed = max(path.stat().st_mtime for path in files or [folder])
         if kind != "data" and changed <= latest and not is_held(folder):

@@ -222,8 +222,8 @@ class Engine:
 
         Args:
             task: a top-level function of a module; it returns an array.
-            items: dataclasses. Fields that take part in comparison determine the result; they are
-                JSON values, arrays or dataclasses. Other fields do not, e.g. paths of files.
+            items: dataclasses. Fields with ``compare=True`` determine the result; they are JSON
+                values, arrays or dataclasses. Other fields are e.g. paths of files.
             folder: the folder of the results, unless the engine has a store.
 
         Yields:
@@ -245,7 +245,7 @@ class Engine:
         tasks = missing()
         # If all results exist, no cluster is needed.
         first = list(islice(tasks, 1))
-        for result, array in self.map(partial(_make, task), chain(first, tasks)) if first else ():
+        for result, array in self.map(partial(_keep, task), chain(first, tasks)) if first else ():
             if array is not None:
                 result.write(array)
             while unfinished[0] != result:  # Its result existed already.
@@ -445,7 +445,7 @@ def _digest(task: Callable[[A], Array], item: Any) -> str:
     return digest.hexdigest()
 
 
-def _make(
+def _keep(
     task: Callable[[A], Array], result_and_item: tuple[KeptArray, A]
 ) -> tuple[KeptArray, Array | None]:
     """Run a task, and write its array to a URL; for a folder, return the array unwritten."""

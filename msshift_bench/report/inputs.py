@@ -102,7 +102,7 @@ def read_inputs(
         styles_of(part.system for part in result.scores),
         reference,
         leads,
-        _link(result, measure, opened, dataset)
+        _compute_links(result, measure, opened, dataset)
         if links
         else ("links were not requested", "run `msshift report` without --no-links"),
         Figures([*result.figures, *of_leads]).where(measure=measure.name),
@@ -129,7 +129,7 @@ def reason_without_loss(scores: Iterable[Scores]) -> Missing:
     )
 
 
-def _link(
+def _compute_links(
     result: Result, measure: Measure, opened: OpenedRuns, dataset: Dataset
 ) -> Result | Missing:
     """Return the links between losses in a measure and indicators, or why there are none."""

@@ -252,7 +252,7 @@ def _page(
     answers.sort(key=lambda answer: answer.figure.figure != "rel_loss")
     texts = grouped((answer.figure.shift, answer.text) for answer in answers)
     environment = page_environment(__package__, "plots", "a report")
-    environment.filters |= {"coded": _coded, "data_uri": _data_uri}
+    environment.filters |= {"coded": _mark_code, "data_uri": _data_uri}
     scripts = [inline_script(name) for name in _SCRIPTS]
     values: dict[str, Any] = {
         "styles": inline_styles("page.css", "tables.css")
@@ -276,7 +276,7 @@ def _page(
     return text + "\n"
 
 
-def _coded(text: str) -> Markup:
+def _mark_code(text: str) -> Markup:
     """Return a text as HTML, with `<code>` in place of backticks."""
     from markupsafe import Markup, escape
 
@@ -362,12 +362,12 @@ def _inline_svg(drawing: Drawing, name: str) -> str:
         text = picture_bytes(drawing, "svg", name, density=72).decode()
     text = _HEAD.sub("", text)
     text = _SIZE.sub("", text, count=2)
-    text = _PAINT.sub(_as_variable, text)
+    text = _PAINT.sub(_use_variable, text)
     text = _ATTRIBUTE.sub(lambda match: _DIGITS.sub(r"\1", match[0]), text)
     text = _ID.sub(rf"\g<1>{name}-", text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1).strip()
 
 
-def _as_variable(match: re.Match[str]) -> str:
+def _use_variable(match: re.Match[str]) -> str:
     variable = _VARIABLES.get(match[2])
     return match[0] if variable is None else f"{match[1]}: var({variable})"

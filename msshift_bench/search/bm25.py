@@ -225,7 +225,7 @@ class _Terms:
         return {"data": data, "indices": indices, "indptr": indptr, "num_docs": total}
 
 
-def _of_bm25s(terms: _Terms, vocabulary: Mapping[str, int], parameters: Bm25Parameters) -> Any:
+def _bm25s_index(terms: _Terms, vocabulary: Mapping[str, int], parameters: Bm25Parameters) -> Any:
     """Return a bm25s index of counted terms."""
 
     class Counted(_bm25s.BM25):  # type: ignore[misc]
@@ -327,7 +327,7 @@ class Bm25:
             self._index: Any = _RankBm25(terms, parameters)
             return
         check_compiler(len(ids))
-        self._index = _of_bm25s(terms, tokenizer.get_vocab_dict(), parameters)
+        self._index = _bm25s_index(terms, tokenizer.get_vocab_dict(), parameters)
 
     def save(self, folder: Path) -> None:
         """Write the index into an empty folder: files of bm25s, and the doc_ids.
@@ -359,7 +359,7 @@ class Bm25:
         """
 
         def search(part: list[str]) -> list[Ranking]:
-            return rankings_of(self._best(part, depth), self.ids)
+            return rankings_of(self._top_k(part, depth), self.ids)
 
         for rankings in map_in_threads(search, batches(texts, BATCH)):
             yield from rankings
@@ -375,7 +375,7 @@ class Bm25:
             An argument of `rankings_of`, of shape ``(queries, min(depth, passages))``, each row
             ascending.
         """
-        best = map_in_threads(partial(self._best, depth=depth), batches(texts, BATCH))
+        best = map_in_threads(partial(self._top_k, depth=depth), batches(texts, BATCH))
         return np.sort(np.concatenate(list(best)), axis=1)
 
     def select(self, texts: Sequence[str], *, depth: int | None = None) -> Ints:
@@ -389,7 +389,7 @@ class Bm25:
             Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
             if a query matches fewer passages.
         """
-        scores, places = unpack(self._best(texts, depth))
+        scores, places = unpack(self._top_k(texts, depth))
         return np.where(scores > 0, self.ids.sorted[places], -1)
 
     def score(self, texts: Iterable[str], rows: Iterable[Ints]) -> Iterator[Vectors]:
@@ -402,7 +402,7 @@ class Bm25:
         for text, places in zip(texts, rows, strict=True):
             yield self._index.get_scores_from_ids(self.terms_of(text))[places]
 
-    def _best(self, texts: Sequence[str], depth: int | None) -> Ints:
+    def _top_k(self, texts: Sequence[str], depth: int | None) -> Ints:
         queries = [self.terms_of(text) for text in texts]
         best = TopK(self.ids, len(queries), depth or self.parameters.depth, floor=0.0)
         if self.parameters.engine == "rank_bm25":

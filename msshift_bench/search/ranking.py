@@ -34,7 +34,7 @@ A compilation takes seconds once per machine, and loading takes half a second pe
 time NumPy searches a smaller collection.
 """
 
-_NEEDS = f"searching {COMPILE_FROM:,} passages or more"
+_NEEDED_FOR = f"searching {COMPILE_FROM:,} passages or more"
 
 _WINDOW = 1 << 16
 """Number of passages whose scores are summed together: 256 KB, which fit into a CPU's cache."""
@@ -356,7 +356,7 @@ def _into_keys(
 @cache
 def _compiled() -> Callable[..., None]:
     """Return `_into_keys`, compiled, and cached on disk for other processes if possible."""
-    fast = require("numba", "bm25", _NEEDS).njit(nogil=True)(_into_keys)
+    fast = require("numba", "bm25", _NEEDED_FOR).njit(nogil=True)(_into_keys)
     with suppress(RuntimeError):
         fast.enable_caching()
     return fast  # type: ignore[no-any-return]
@@ -372,7 +372,7 @@ def check_compiler(passages: int) -> None:
         MissingExtraError: if numba is needed and not installed.
     """
     if passages >= COMPILE_FROM:
-        check_installed("numba", "bm25", _NEEDS)
+        check_installed("numba", "bm25", _NEEDED_FOR)
 
 
 def search_vectors(
