@@ -1,7 +1,7 @@
-"""Adapters: the kinds of objects that rank or encode, and the class that searches with each.
+"""Adapters: the kinds of objects that rank or encode, and the searcher class of each.
 
-`ADAPTERS` is the table. An object is recognised by the names of its classes, methods and
-parameters, so that no library is imported for it.
+`ADAPTERS` is the table of kinds. An object's kind is recognised by the names of its classes,
+methods and parameters, so no library is imported for it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _datasets: Any = Library("datasets", what="a model of MTEB")
 _pandas: Any = Library("pandas", extra="")
 
 _IDS = ("query_id", "qid", "q_id")
-"""The names of the column of query ids, as in data frames of runs."""
+"""The accepted names of the column of query ids in a table of rankings."""
 
 ENCODES = ("encode_query", "encode_document")
-"""The methods of an object that encodes texts."""
+"""The methods of an encoder: they return the vectors of queries and of passages."""
 
 _INCOMPLETE = (
     "encode",
@@ -44,7 +44,7 @@ _INCOMPLETE = (
     "embed_documents",
     "predict",
 )
-"""Methods of other libraries' models that alone do not make an object a model here."""
+"""Methods of other libraries' models; one of them alone is not enough to rank."""
 
 
 class Adapter(NamedTuple):
@@ -54,8 +54,9 @@ class Adapter(NamedTuple):
         title: the name of the kind in messages and in the documentation.
         recognise: returns whether an object is of this kind.
         kind: the name of the kind in sidecars; "" for sentence-transformers' classes, whose
-            kinds are the names of `neural_systems`.
-        searcher: ranks passages with the object; `None` for sentence-transformers' classes.
+            kinds are keys of `neural_systems`.
+        searcher: the class that ranks passages with the object; `None` for
+            sentence-transformers' classes, whose searchers are in `neural_systems`.
     """
 
     title: str
@@ -65,10 +66,10 @@ class Adapter(NamedTuple):
 
 
 def find_searcher(model: Any) -> tuple[str, type[Searcher]] | None:
-    """Return the kind of a model and the class that ranks with it; `None` for other objects.
+    """Return the kind of a model and its searcher class; `None` if the object is no model.
 
     Args:
-        model: an object of a kind in `ADAPTERS`.
+        model: any object; a model is an object of a kind in `ADAPTERS`.
 
     Examples:
         >>> class Engine:
@@ -91,26 +92,30 @@ def find_searcher(model: Any) -> tuple[str, type[Searcher]] | None:
 
 
 def model_needs(given: object) -> str:
-    """Return the kinds of models, and which of their methods an object has, for messages."""
-    found = [method for method in (*_INCOMPLETE, *ENCODES) if has(given, method)]
+    """Return the part of an error message that lists the kinds of models.
+
+    Args:
+        given: an object that is no model; the message names its methods of other kinds.
+    """
+    methods = [method for method in (*_INCOMPLETE, *ENCODES) if has(given, method)]
     titles = ", ".join(row.title for row in reversed(ADAPTERS) if "(" not in row.title)
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of these: {titles}"
-        + (f"; this {type(given).__name__} has {' and '.join(found)} only" if found else "")
+        + (f"; this {type(given).__name__} has {' and '.join(methods)} only" if methods else "")
     )
 
 
 def has(model: object, *methods: str) -> bool:
-    """Return whether an object has all of some methods."""
+    """Return whether an object has all the named methods."""
     return all(callable(getattr(model, method, None)) for method in methods)
 
 
 def accepted(function: Callable[..., object], **options: Any) -> dict[str, Any]:
-    """Return the options that a function accepts by name.
+    """Return the options that a function accepts by name; all if it has ``**options``.
 
     Raises:
-        ValueError: if the function does not name its parameters.
+        ValueError: if the function's parameters cannot be read, as for some built-in functions.
 
     Examples:
         >>> accepted(lambda held_out, seed: ..., seed=1, shift="length")
@@ -124,10 +129,14 @@ def accepted(function: Callable[..., object], **options: Any) -> dict[str, Any]:
 
 @contextmanager
 def user_code(model: object, method: str) -> Iterator[None]:
-    """Name the model and its method in the error that its code raises.
+    """Turn an exception of a user's model into an error that names the model and the method.
+
+    Args:
+        model: the user's model or function.
+        method: the method that is called, or the name of the function.
 
     Raises:
-        UsageError: for any error that is not of this package.
+        UsageError: for any exception except this package's own errors, which pass unchanged.
     """
     try:
         yield
@@ -137,8 +146,8 @@ def user_code(model: object, method: str) -> Iterator[None]:
         name = getattr(model, "__name__", method)
         where = f"{type(model).__name__}.{method}" if hasattr(model, method) else name
         raise UsageError(
-            f"{where} raised {type(error).__name__}: {error}. Call it alone with the same values, "
-            "and repair it; the error above has the line"
+            f"{where} raised {type(error).__name__}: {error}. Correct {where}; the traceback above "
+            "shows the line"
         ) from error
 
 
@@ -149,114 +158,131 @@ _UNPACKED = {
     np.dtype(np.uint8): "np.unpackbits(vectors, axis=1)",
     np.dtype(np.int8): "np.unpackbits(vectors.view(np.uint8) ^ 128, axis=1)",
 }
-"""The types of packed bits, and how sentence-transformers' ``ubinary`` and ``binary`` unpack."""
+"""Data type of packed binary vectors -> the expression that unpacks them into bits.
+
+The types are sentence-transformers' precisions ``ubinary`` and ``binary``.
+"""
 
 
 class EncoderSearch(DenseSearch):
-    """How an object that encodes texts is searched: by dot product or cosine.
+    """Search with an encoder in memory: it compares vectors by dot product or cosine.
 
     Attributes:
-        similarity: ``dot`` or ``cosine``; by default the dot product, for a StaticModel the
-            cosine, and for an encoder of MTEB the similarity that it names.
+        similarity: ``dot`` or ``cosine``. The default is the dot product; for a StaticModel it is
+            the cosine, and for an encoder of MTEB the similarity in its metadata.
     """
 
     default: ClassVar[str] = "dot"
-    """The similarity where none is given."""
+    """The similarity if `similarity` is `None`."""
 
     similarity: Literal["dot", "cosine"] | None = later(None)
 
     def compares_by(self, model: Any) -> str:
-        """Return the similarity of two vectors."""
+        """Return the name of the similarity: ``dot`` or ``cosine``."""
         del model
         return self.similarity or self.default
 
     def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
-        """Give the model some texts at a time, and check the vectors that it returns."""
+        """Return the vectors of texts, shape (texts, dimensions), encoded in batches and checked.
+
+        Args:
+            model: the encoder.
+            texts: the texts of queries or passages.
+            query: whether the texts are queries.
+
+        Raises:
+            UsageError: if the model raises an exception, or returns no matrix of numbers with one
+                row per text.
+        """
         method = self.methods[query]
         parts = []
         for part in batches(texts, self.batch_size):
             with user_code(model, method):
                 given = self.call(model, part, query=query)
-            parts.append(_checked(method, given, part))
+            parts.append(_checked_vectors(method, given, part))
         return np.concatenate(parts)
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return the vectors that the model gives some texts."""
+        """Return the model's vectors of one batch of texts, unchecked."""
         return getattr(model, self.methods[query])(texts)
 
 
-def _checked(method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+def _checked_vectors(method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     vectors = _as_array(given)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise UsageError(
-            f"{method} gave an array of shape {vectors.shape} for {len(texts)} texts; it must "
-            f"give one vector per text, an array of shape ({len(texts)}, dimensions)"
+            f"{method} returned an array of shape {vectors.shape} for {len(texts)} texts; return "
+            f"one vector per text, an array of shape ({len(texts)}, dimensions)"
         )
     if vectors.dtype in _UNPACKED:
         raise UsageError(
-            f"{method} gave vectors of {vectors.dtype}, which are codes: their dot products rank "
-            f"nothing. Unpack binary vectors, {_UNPACKED[vectors.dtype]} * 2.0 - 1, or scale "
-            "quantized numbers back to 32-bit floats"
+            f"{method} returned vectors of type {vectors.dtype}: these are codes, whose dot "
+            "products are no similarities. Unpack binary vectors with "
+            f"{_UNPACKED[vectors.dtype]} * 2.0 - 1, or scale quantized numbers to 32-bit floats"
         )
     return vectors.astype(np.float32, copy=False)
 
 
 def _as_array(given: Any) -> npt.NDArray[Any]:
-    """Return vectors of floats, or of codes; tensors of torch may lie on another device."""
+    """Return an array of 32-bit floats, or of 8-bit codes unchanged; torch tensors may be on a GPU.
+
+    Raises:
+        UsageError: if the value is no array of real numbers.
+    """
     if has(given, "detach"):
         given = given.detach().cpu()
         given = given.float() if given.is_floating_point() else given
     try:
-        found = np.asarray(given)
-        if np.iscomplexobj(found):  # its other half would be dropped
-            raise TypeError(f"{found.dtype} is not real")
-        return found if found.dtype in _UNPACKED else found.astype(np.float32, copy=False)
+        array = np.asarray(given)
+        if np.iscomplexobj(array):  # the imaginary part would be dropped
+            raise TypeError(f"{array.dtype} is not real")
+        return array if array.dtype in _UNPACKED else array.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"vectors must be an array or a tensor of numbers, and {type(given).__name__} is not "
-            f"one: {error}"
+            f"vectors must be an array or a tensor of numbers, got {type(given).__name__}: {error}"
         ) from error
 
 
 class StaticSearch(EncoderSearch):
-    """How a StaticModel of model2vec is searched: by cosine, unless `similarity` is given."""
+    """Search with a StaticModel of model2vec: by cosine, unless `similarity` is given."""
 
     methods = ("encode", "encode")
     default = COSINE
 
 
 class BeirSearch(EncoderSearch):
-    """How an encoder of BEIR is searched; it gets the titles of passages apart from their texts."""
+    """Search with an encoder of BEIR, which gets a passage's title and text separately."""
 
     methods = ("encode_corpus", "encode_queries")
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return the vectors that the model gives queries, or passages as dictionaries."""
+        """Return the model's vectors of one batch; it gets passages as dictionaries."""
         method = getattr(model, self.methods[query])
         options = accepted(method, batch_size=self.batch_size, show_progress_bar=False)
-        return method(texts if query else list(map(_parts_of, texts)), **options)
+        return method(texts if query else list(map(_title_and_text, texts)), **options)
 
 
 class MtebEncoderSearch(EncoderSearch):
-    """How an encoder of MTEB is searched: by the similarity that it names, with MSMARCO's prompts.
+    """Search with an encoder of MTEB: by the similarity in its metadata, else by cosine.
 
-    It is called as for the retrieval task MSMARCO of MTEB.
+    The encoder is called with the metadata of MTEB's retrieval task MSMARCO, so that it uses the
+    prompts of that task.
     """
 
     methods = ("encode", "encode")
 
     def compares_by(self, model: Any) -> str:
-        """Return the similarity of two vectors, as MTEB chooses it."""
+        """Return the similarity's name: `similarity`, or else the model's own, or cosine."""
         named = getattr(model.mteb_model_meta, "similarity_fn_name", None)
         inner = getattr(getattr(model, "model", None), "similarity_fn_name", None)
         return self.similarity or str(named or inner or COSINE)
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return the vectors that the model gives texts in a DataLoader."""
+        """Return the model's vectors of one batch, which it gets in a DataLoader."""
         rows = [
             {"query": text, "text": text}
             if query
-            else {**_parts_of(text), "body": getattr(text, "body", text), "text": text}
+            else {**_title_and_text(text), "body": getattr(text, "body", text), "text": text}
             for text in texts
         ]
         return model.encode(
@@ -267,18 +293,17 @@ class MtebEncoderSearch(EncoderSearch):
         )
 
 
-def _parts_of(text: str) -> dict[str, str]:
+def _title_and_text(text: str) -> dict[str, str]:
     """Return the title of a passage, "" if it has none, and its text without the title."""
     return {"title": getattr(text, "heading", ""), "text": getattr(text, "body", text)}
 
 
 def _mteb() -> Any:
-    """Import MTEB, which is installed where one of its models is."""
     return import_module("mteb")
 
 
 def _mteb_task() -> dict[str, Any]:
-    """Return the arguments by which MTEB names the task, part and language to its models."""
+    """Return the arguments that name the task, split and language in calls of MTEB's models."""
     return {
         "task_metadata": _mteb().get_task("MSMARCO").metadata,
         "hf_split": "test",
@@ -287,16 +312,20 @@ def _mteb_task() -> dict[str, Any]:
 
 
 class VectorSearch(EncoderSearch):
-    """How vectors are searched: a pair of the queries' vectors and the passages' matrix.
+    """Search with ready vectors: a pair of the queries' vectors and the passages' matrix.
 
-    The matrix has one row per passage, in the collection's order. The queries are a mapping from
-    query_id to vector, or a function from a list of texts to vectors.
+    The matrix has the shape (passages, dimensions), in the collection's order. The queries are a
+    mapping from query_id to vector, or a function from a list of texts to vectors.
     """
 
     methods = ("passages", "queries")
 
     def sides(self, model: Any, run: Run) -> tuple[Iterable[Passage], list[str]]:
-        """Return the passages with their rows as texts, and the ids or the texts of queries.
+        """Return the inputs of `call`: row numbers in place of texts, and query ids or texts.
+
+        Returns:
+            The passages, each with its row number in the matrix as text; and the query_ids if the
+            queries are a mapping, else the texts of the queries.
 
         Raises:
             UsageError: if a passage or a query has no vector.
@@ -304,7 +333,7 @@ class VectorSearch(EncoderSearch):
         (queries, matrix), (passages, texts) = model, super().sides(model, run)
         if len(matrix) != (count := len(run.passage_ids())):
             raise UsageError(
-                f"the matrix has {len(matrix)} rows, and {run.collection.name} has {count} "
+                f"the matrix has {len(matrix)} rows, but {run.collection.name} has {count} "
                 "passages; encode open_collection(...).passages() in their order"
             )
         rows = (passage._replace(text=str(row)) for row, passage in enumerate(passages))
@@ -319,7 +348,7 @@ class VectorSearch(EncoderSearch):
         return rows, ids
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return rows of the matrix, or the vectors of queries."""
+        """Return vectors: of query ids or texts, or the matrix rows with these numbers."""
         queries, matrix = model
         if not query:
             return matrix[list(map(int, texts))]
@@ -330,123 +359,127 @@ class VectorSearch(EncoderSearch):
 
 
 class EngineSearch(Searcher):
-    """How an object searches that does so itself: ``search(queries, k)`` ranks for each query."""
+    """Search with an object that ranks: its ``search(queries, k)`` returns a ranking per query."""
 
     method: ClassVar[str] = "search"
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Search for some queries at a time, and check the rankings that come back."""
+        """Yield the model's ranking for each query, checked and cut at `depth`."""
         ids = run.passage_ids()
         pairs = zip(run.queries, self.model_rankings(model, run), strict=True)
         rankings = (checked_ranking(each, row.query_id, ids, self.depth) for row, each in pairs)
         return run.ranked(rankings, ids)
 
     def model_rankings(self, model: Any, run: Run) -> Iterator[Any]:
-        """Yield what the model gives for each query of a run, in their order."""
+        """Yield the model's ranking for each query of a run, in order and not yet checked.
+
+        Raises:
+            UsageError: if the model returns no list of rankings, or not one per query.
+        """
         for rows in batches(run.queries, self.batch_size):
             with user_code(model, self.method):
                 given = _in_order(self.method, self.call(model, rows), rows)
             yield from given
 
     def call(self, model: Any, rows: Sequence[Row]) -> Any:
-        """Return the rankings that the model gives for some queries."""
+        """Return the model's rankings for one batch of queries."""
         return model.search([row.text for row in rows], self.depth)
 
 
-def _in_order(method: str, found: Any, rows: Sequence[Row]) -> list[Any]:
+def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
     """Return one ranking per query, in the order of the queries.
 
     Args:
-        method: the method or function that gave the rankings, for messages.
-        found: rankings in the order of the queries, or a table of them.
+        method: the method or function that returned the rankings, for messages.
+        rankings: rankings in the order of the queries, or a table of them.
         rows: the queries.
 
     Raises:
-        UsageError: if they are neither, or their number is not that of the queries.
+        UsageError: if `rankings` is no list or table, or has not one ranking per query.
     """
-    if is_table(found):
-        return _of_table(method, found, rows)
-    if isinstance(found, str | Mapping) or not has(found, "__iter__"):
+    if is_table(rankings):
+        return _table_rankings(method, rankings, rows)
+    if isinstance(rankings, str | Mapping) or not has(rankings, "__iter__"):
         raise UsageError(
-            f"{method} gave a {type(found).__name__}; it must give a list of rankings, "
+            f"{method} returned a {type(rankings).__name__}; return a list of rankings, "
             "one per query in the order of the queries"
         )
-    given = list(found)
+    given = list(rankings)
     if len(given) != len(rows):
         raise UsageError(
-            f"{method} gave {len(given)} rankings for {len(rows)} queries; it must give "
+            f"{method} returned {len(given)} rankings for {len(rows)} queries; return "
             "one per query, empty if nothing is found"
         )
     return given
 
 
-def _of_table(method: str, table: Any, rows: Sequence[Row]) -> list[list[tuple[Any, Any]]]:
-    """Return the pairs of doc_id and score that a table has for each query, by id or by text."""
+def _table_rankings(method: str, table: Any, rows: Sequence[Row]) -> list[list[tuple[Any, Any]]]:
+    """Return each query's pairs of doc_id and score in a table, found by query id or text."""
     names = getattr(table, "column_names", None) or list(table.columns)
     by_text = not any(name in names for name in _IDS)
     keys = [row.text if by_text else row.query_id for row in rows]
-    found: dict[Any, list[tuple[Any, Any]]] = {key: [] for key in keys}
+    rankings: dict[Any, list[tuple[Any, Any]]] = {key: [] for key in keys}
     for key, doc_id, score in table_rows(
         table, ((*_IDS, "query"), ("doc_id", "docno"), ("score",))
     ):
-        if key not in found:
+        if key not in rankings:
             raise UsageError(
-                f"{method} gave a passage for {key!r}, which is none of its {len(rows)} queries; "
-                "give the ids or the texts of these queries, as str"
+                f"{method} returned a passage for {key!r}, which is none of its {len(rows)} "
+                "queries; return the ids or the texts of these queries, as str"
             )
-        found[key].append((doc_id, score))
-    return [found[key] for key in keys]
+        rankings[key].append((doc_id, score))
+    return [rankings[key] for key in keys]
 
 
 class FunctionSearch(EngineSearch):
-    """How a function of ``queries`` ranks; it gets ``k``, too, if it accepts that."""
+    """Search with a function of ``queries``, and of ``k`` if it has such a parameter."""
 
     method = "the function"
 
     def call(self, model: Any, rows: Sequence[Row]) -> Any:
-        """Return the rankings that the function gives for some texts."""
+        """Return the function's rankings for one batch of queries."""
         return model([row.text for row in rows], **accepted(model, k=self.depth))
 
 
 class PyTerrierSearch(EngineSearch):
-    """How a pipeline of PyTerrier ranks: ``transform`` of a data frame of queries."""
+    """Search with a pipeline of PyTerrier: ``transform`` of a data frame of queries."""
 
     method = "transform"
 
     def call(self, model: Any, rows: Sequence[Row]) -> Any:
-        """Return the data frame that the pipeline gives for some queries."""
+        """Return the pipeline's data frame of rankings for one batch of queries."""
         ids, texts = [row.query_id for row in rows], [row.text for row in rows]
         return model.transform(_pandas.DataFrame({"qid": ids, "query": texts}))
 
 
 class MtebSearch(EngineSearch):
-    """How a search model of MTEB ranks: it indexes all passages, and searches all queries at once.
+    """Search with a search model of MTEB: it indexes all passages, then ranks for all queries.
 
-    The passages are held in memory.
+    All passages are in memory at once.
     """
 
     def model_rankings(self, model: Any, run: Run) -> Iterator[Any]:
-        """Yield the ranking that the model gives for each query of a run, in their order."""
+        """Yield the model's ranking for each query of a run, in order and not yet checked."""
         options: dict[str, Any] = {"encode_kwargs": {"batch_size": self.batch_size}}
         passages = [
-            {"id": passage.doc_id, **_parts_of(passage.text)} for passage in run.passages("")
+            {"id": passage.doc_id, **_title_and_text(passage.text)} for passage in run.passages("")
         ]
         queries = [{"id": row.query_id, "text": row.text} for row in run.queries]
         with user_code(model, "index"):
             model.index(_datasets.Dataset.from_list(passages), **_mteb_task(), **options)
         with user_code(model, "search"):
-            found = model.search(
+            by_query = model.search(
                 _datasets.Dataset.from_list(queries), top_k=self.depth, **_mteb_task(), **options
             )
-            rankings = [found[row.query_id] for row in run.queries]
+            rankings = [by_query[row.query_id] for row in run.queries]
         yield from rankings
 
 
 class WordSearch(Searcher):
-    """How an index of bm25s or rank_bm25 ranks: passages that share a word with the query.
+    """Search with an index of bm25s or rank_bm25: it ranks passages whose score is not 0.
 
-    Its passages are the collection's, in their order. Its attribute ``tokenizer`` is a function
-    from a text to a list of words.
+    The index holds the collection's passages in their order. Its attribute ``tokenizer`` is a
+    function from a text to a list of words.
     """
 
     def check_model(self, model: Any) -> None:
@@ -457,13 +490,13 @@ class WordSearch(Searcher):
         """
         if not has(model, "tokenizer"):
             raise UsageError(
-                f"this {type(model).__name__} has no tokenizer, so nothing tells how its passages "
-                "became words; set the function that you used, from a text to a list of words, "
-                "e.g. model.tokenizer = str.split"
+                f"this {type(model).__name__} has no tokenizer to divide queries into words; set "
+                "the function that divided its passages, from a text to a list of words, e.g. "
+                "model.tokenizer = str.split"
             )
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Rank the passages whose score is not 0, for one query after the other."""
+        """Yield the ranking for each query: the passages whose score is not 0."""
         ids = run.passage_ids()
         return run.ranked((self._ranking(model, row.text, ids) for row in run.queries), ids)
 
@@ -476,7 +509,7 @@ class WordSearch(Searcher):
             scores = np.asarray(model.get_scores(words), np.float32)
         if scores.shape != (len(ids),):
             raise UsageError(
-                f"get_scores gave scores of shape {scores.shape}, and the collection has "
+                f"get_scores returned scores of shape {scores.shape}, but the collection has "
                 f"{len(ids)} passages; index open_collection(...).passages() in their order"
             )
         rows = np.flatnonzero(scores)
@@ -488,8 +521,8 @@ class WordSearch(Searcher):
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def _is(library: str, name: str) -> Callable[[object], bool]:
-    """Return the function that recognises the objects of a class and of its subclasses."""
+def _is_a(library: str, name: str) -> Callable[[object], bool]:
+    """Return a function that returns whether an object's class is this class or a subclass."""
 
     def recognise(model: object) -> bool:
         return any(
@@ -501,7 +534,7 @@ def _is(library: str, name: str) -> Callable[[object], bool]:
 
 
 def _takes_queries(model: object) -> bool:
-    """Return whether an object can be called, and its first parameter is ``queries``."""
+    """Return whether an object can be called and its first parameter is named ``queries``."""
     try:
         return callable(model) and next(iter(inspect.signature(model).parameters)) == "queries"
     except (StopIteration, TypeError, ValueError):
@@ -509,7 +542,7 @@ def _takes_queries(model: object) -> bool:
 
 
 def _are_vectors(model: object) -> bool:
-    """Return whether an object is a pair of queries' vectors and a matrix."""
+    """Return whether an object is a pair of queries' vectors and the passages' matrix."""
     if not (isinstance(model, tuple) and len(model) == 2):
         return False
     queries, matrix = model
@@ -518,11 +551,11 @@ def _are_vectors(model: object) -> bool:
 
 
 def _is_mteb(*methods: str) -> Callable[[object], bool]:
-    """Return the function that recognises models of MTEB that have some methods."""
+    """Return a function that returns whether an object is a model of MTEB with these methods."""
     return lambda model: hasattr(model, "mteb_model_meta") and has(model, *methods)
 
 
-_OF_SENTENCE_TRANSFORMERS = (
+_SENTENCE_TRANSFORMERS = (
     "CrossEncoder",
     "MultiVectorEncoder",
     "SparseEncoder",
@@ -530,11 +563,13 @@ _OF_SENTENCE_TRANSFORMERS = (
 )
 
 ADAPTERS: tuple[Adapter, ...] = (
-    *(Adapter(name, _is("sentence_transformers", name)) for name in _OF_SENTENCE_TRANSFORMERS),
-    Adapter("model2vec.StaticModel", _is("model2vec", "StaticModel"), "static", StaticSearch),
-    Adapter("pyterrier.Transformer", _is("pyterrier", "Transformer"), "pyterrier", PyTerrierSearch),
-    Adapter("bm25s.BM25", _is("bm25s", "BM25"), "bm25s", WordSearch),
-    Adapter("rank_bm25.BM25", _is("rank_bm25", "BM25"), "rank-bm25", WordSearch),
+    *(Adapter(name, _is_a("sentence_transformers", name)) for name in _SENTENCE_TRANSFORMERS),
+    Adapter("model2vec.StaticModel", _is_a("model2vec", "StaticModel"), "static", StaticSearch),
+    Adapter(
+        "pyterrier.Transformer", _is_a("pyterrier", "Transformer"), "pyterrier", PyTerrierSearch
+    ),
+    Adapter("bm25s.BM25", _is_a("bm25s", "BM25"), "bm25s", WordSearch),
+    Adapter("rank_bm25.BM25", _is_a("rank_bm25", "BM25"), "rank-bm25", WordSearch),
     Adapter("MTEB's search model", _is_mteb("index", "search"), "mteb-search", MtebSearch),
     Adapter("MTEB's encoder", _is_mteb("encode"), "mteb-encoder", MtebEncoderSearch),
     Adapter("search(queries, k)", lambda model: has(model, "search"), "search", EngineSearch),
@@ -543,4 +578,4 @@ ADAPTERS: tuple[Adapter, ...] = (
     Adapter("function of queries", _takes_queries, "function", FunctionSearch),
     Adapter("pair of vectors", _are_vectors, "vectors", VectorSearch),
 )
-"""The kinds of objects that rank or encode; the first that recognises an object counts."""
+"""The kinds of objects that rank or encode; the first that recognises an object is its kind."""

@@ -1,4 +1,4 @@
-"""Evaluating a model in memory: from an object to its result, in one call."""
+"""`evaluate`: search with a model in memory and score its rankings, in one call."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, in_order, 
 
 
 class Options(TypedDict, total=False):
-    """How a model is searched, and whether that is shown.
+    """Options of `evaluate`: how to search with the model, and whether to show progress.
 
-    Beside these there are the fields of the table ``[search]`` for its kind, as for `open_model`.
+    Only models of sentence-transformers take `device`, `query_prompt`, `document_prompt`,
+    `truncate_dim`, `dtype`, `normalize`, `query_length` and `passage_length`; `ModelSettings`
+    describes them. Further options are the fields of the table ``[search]`` for the model's kind.
 
     Attributes:
-        depth: passages per ranking; by default 1000.
+        depth: passages per ranking, at least 1; by default 1000.
         batch_size: texts encoded together, or queries per call of ``search``; by default 64.
-        device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
-            it stays where it is.
-        candidates: of a MultiVectorEncoder: ``all``, or ``bm25:1000`` to rerank BM25's first.
-        similarity: of one vector per text: ``dot`` or ``cosine``.
-        query_prompt: of a model of sentence-transformers, as all that follow, and as in
-            `ModelSettings`: the text before each query, or the name of a prompt of the model.
-        document_prompt: the text before each passage, or the name of a prompt.
-        truncate_dim: keep this number of dimensions.
-        dtype: ``float32``, ``float16`` or ``bfloat16``, in a copy of the model.
+        device: the device to move the model to, e.g. ``"cuda"``; by default the model is not moved.
+        candidates: for a MultiVectorEncoder: ``all``, or ``bm25:1000`` to rerank BM25's first 1000.
+        similarity: for models with one vector per text: ``dot`` or ``cosine``.
+        query_prompt: the text before each query, or the name of a prompt of the model.
+        document_prompt: the text before each passage, or the name of a prompt of the model.
+        truncate_dim: the number of dimensions to keep.
+        dtype: ``float32``, ``float16`` or ``bfloat16`` for the weights of a copy of the model.
         normalize: whether vectors are scaled to length 1.
         query_length: most tokens of a query.
         passage_length: most tokens of a passage.
-        index: of vectors: an index of faiss; search is exact without it.
-        index_parameters: what the index is set to.
-        storage: of vectors: ``float16`` for half the bytes.
-        progress: whether to show on stderr how far it is; by default it is shown.
+        index: for models with one vector per text: an index of faiss; without it search is exact.
+        index_parameters: the parameters of the faiss index.
+        storage: for models with one vector per text: ``float16`` halves the bytes on disk.
+        progress: whether to show progress on stderr; by default `True`.
     """
 
     depth: int
@@ -96,49 +96,53 @@ def evaluate(
     measures: SettingsSource = "RR@10",
     **options: Unpack[Options],
 ) -> Result:
-    """Search with a model, or with one per held-out group, and evaluate its rankings.
+    """Search with a model, or with one model per held-out group, and return the scores.
 
-    One model gives the same rankings to all groups, so it has a score on each group and no Rel
-    Loss. A factory gives a model for every held-out group, trained without it, and so Avg In, Out
-    and Rel Loss.
+    A single model has a score on each group, but no Rel Loss. A factory makes a model for each
+    held-out group, trained without this group, so the result has Avg In, Out and Rel Loss.
 
     Args:
-        model: a model, or a factory. A model is a SentenceTransformer, SparseEncoder,
-            MultiVectorEncoder or CrossEncoder (which reranks BM25's first `depth` passages); or an
-            object with ``search(queries, k)``, which takes a list of texts and gives for each a
-            mapping of doc_id to score, or a list of such pairs; or one with ``encode_query(texts)``
-            and ``encode_document(texts)``, which give an array of shape (texts, dimensions), to be
-            compared by dot product; or of another kind in `ADAPTERS`, such as a pipeline of
-            PyTerrier. A factory is a function or class that takes a held-out group,
-            e.g. ``"short"``, and returns a model; it gets ``seed`` and ``shift`` by name, too, if
-            it takes them.
-        shift: one shift or several; all of the data set, if empty.
+        model: a model or a factory. A model is one of these:
+
+            - a SentenceTransformer, SparseEncoder, MultiVectorEncoder or CrossEncoder; a
+              CrossEncoder reranks BM25's first `depth` passages;
+            - an object with ``search(queries, k)``. It takes a list of texts and returns a ranking
+              for each: a mapping of doc_id to score, or a list of pairs of both;
+            - an object with ``encode_query(texts)`` and ``encode_document(texts)``. Both return an
+              array of shape (texts, dimensions); vectors are compared by dot product;
+            - an object of another kind in `ADAPTERS`, such as a pipeline of PyTerrier.
+
+            A factory is a function or class that takes a held-out group, e.g. ``"short"``, and
+            returns a model. It also gets ``seed`` and ``shift`` by name if it accepts them.
+        shift: one shift or several; if empty, all shifts of the data set.
         data: the built data set; see `open_dataset`.
-        collection: the collection that the data set was built from, or what `open_collection`
-            takes; not needed if the collection is generated.
-        name: the system's name; by default that of the model's class or of the factory.
-        seeds: for a factory that takes ``seed``: one replicate per seed. Those that `runs` holds
-            already count, too.
-        runs: a folder to keep run files in, as `make_runs` writes them: what is complete there
-            is not made again, what was interrupted goes on. Without it, rankings are scored in
-            memory, and no run file is written.
-        parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
-            other parameters is refused.
-        measures: names as ir_measures spells them, in a sequence or in one text; or `Settings`,
-            which hold measures, policies and statistics.
-        **options: how the model is searched, and ``progress=False`` to show nothing; see `Options`.
+        collection: the collection that the data set was built from, or an argument of
+            `open_collection`; not needed if the collection is generated.
+        name: the system's name; by default the name of the model's class or of the factory.
+        seeds: for a factory that accepts ``seed``: makes one replicate per seed, 0 or more.
+            Replicates in `runs` with other seeds are included in the result.
+        runs: a folder for run files, as `make_runs` writes them. Complete runs in it are not made
+            again, and interrupted runs continue. Without it, rankings are scored in memory, and no
+            run file is written.
+        parameters: the parameters that determine the model, as JSON values; sidecars record them.
+            A run in `runs` with other parameters is an error.
+        measures: names of measures, spelled as in ir_measures, in a sequence or in one text; or
+            `Settings`, which contain measures, policies and statistics.
+        **options: how to search with the model, and ``progress=False`` to hide progress; see
+            `Options`.
 
     Returns:
         The result of `evaluate_run_sets` for these rankings.
 
     Raises:
-        UsageError: if `model` is neither a model nor a factory, gives what it must not, or a run in
-            `runs` was made differently.
-        UnknownNameError: for a shift, measure or option that does not exist.
-        NotFoundError: if there is no such data set or collection.
+        UsageError: if `model` is neither a model nor a factory, returns a value of a wrong type or
+            shape, or a run in `runs` was made differently.
+        UnknownNameError: if a shift, measure or option does not exist.
+        NotFoundError: if the data set or the collection does not exist.
         MissingExtraError: if the search needs a library that is not installed.
-        DataError: if the model gives doc_ids that the collection lacks, or what is no number.
-        RunError: if two models of a factory give the same rankings.
+        DataError: if the model returns a doc_id that is not in the collection, or a score that is
+            not finite.
+        RunError: if two models of a factory return the same rankings.
 
     Examples:
         >>> class FirstPassage:
@@ -158,9 +162,7 @@ def evaluate(
     model = unwrap(model)
     known = find_searcher(model)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
-        raise UsageError(
-            f"seeds are {given_seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)"
-        )
+        raise UsageError(f"seeds must be integers, 0 or more, e.g. (1, 2, 3), got {given_seeds!r}")
     label = str(getattr(model, "__name__", type(model).__name__ if known else ""))
     name = name or (label if label.isidentifier() else "model")
     system_of = partial(_system_of, name=name, search=search, given=given)
@@ -173,13 +175,16 @@ def evaluate(
             given=given,
         )
     elif seeds:
-        raise UsageError("seeds are for a factory that makes a model for each; this is a model")
+        raise UsageError(
+            "seeds need a factory, which makes a model for each seed, got a model; give a factory, "
+            "or remove seeds"
+        )
     else:
         system = system_of(model, *known, keeps=True)
-    place = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
+    root = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
     bars = progress_bars() if shown else nullcontext()
     log = shown_log("baselines.systems") if shown else nullcontext()
-    with place as folder, bars, log:
+    with root as folder, bars, log:
         out = Path(folder).expanduser()
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
         plan = Plan(
@@ -205,23 +210,24 @@ def evaluate(
     warnings = list(_warnings(name, result, known is not None))
     if isinstance(system, ModelSystem) and system.kind in neural_systems():
         idle = ", ".join(unused_prompts(system.model))
-        warnings += [f"{name}: its prompts {idle} stand before no text"] if idle else []
+        line = f"{name}: its prompts {idle} are not used; choose one with query_prompt="
+        warnings += [f"{line} or document_prompt="] if idle else []
     if kept and not given and "weights_sha256" not in system.parameters():
         warnings.append(
-            f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
-            "again, and nothing tells whether this model made them: name what decides it in "
-            "parameters"
+            f"{name}: {len(kept)} of {len(files)} runs already were in {runs} and were not made "
+            "again, but this model may not have made them; name the values that determine the "
+            "model in parameters="
         )
     return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in warnings)])
 
 
 def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> OpenedRuns:
-    """Open the runs of a plan, each to be ranked when it is scored; no file is written."""
+    """Return the runs of a plan; each is ranked when it is scored, and no file is written."""
     runs: dict[str, dict[Model, OpenedRun]] = {}
     for run in plan.runs():
         check_machine(run)
-        place, facts = str(run.path.relative_to(plan.out)), dict(run.identity)
-        source = RunSource(place, partial(rank_in_memory, run, place, facts))
+        path, facts = str(run.path.relative_to(plan.out)), dict(run.identity)
+        source = RunSource(path, partial(rank_in_memory, run, path, facts))
         model = run.held_out or FOR_ALL, getattr(run.system, "seed", None)
         runs.setdefault(run.shift.name, {})[model] = OpenedRun(source, facts=facts)
     seeds = tuple(plan.seeds or [None]) if plan.system.per_group else ()
@@ -242,25 +248,32 @@ def _system_of(
     given: dict[str, object],
     keeps: bool = False,
 ) -> ModelSystem:
-    """Return the system of a model, with the settings that are given.
+    """Return the system of a model in memory, with the settings in `search` applied.
+
+    Args:
+        model: the model.
+        kind: its kind, as `find_searcher` returns it.
+        searcher: its searcher class.
+        name: the name of the runs.
+        search: the options of `evaluate`, except ``progress``; `None` for the default of one.
+        given: the caller's parameters of the model.
+        keeps: see `ModelSystem`.
 
     Raises:
-        UsageError: if the model or its search does not have one of the options.
+        UsageError: if an option does not apply to the model or its searcher.
     """
-    of_library = neural_systems().get(kind)
+    system = neural_systems().get(kind)
     values = {key: value for key, value in search.items() if value is not None}
-    of_settings = ModelSettings.model_fields.keys() - searcher.model_fields.keys()
-    of_model = {key: values.pop(key) for key in list(values) if key in of_settings}
+    setting_names = ModelSettings.model_fields.keys() - searcher.model_fields.keys()
+    model_options = {key: values.pop(key) for key in list(values) if key in setting_names}
     chosen = searcher.with_defaults(values, f"the search with {kind}")
     settings = {}
-    for key in (key for key in OF_LOADING if key in of_model) if of_library else of_model:
-        what = (
-            "models in folders or on the Hub" if of_library else "models of sentence-transformers"
-        )
-        raise UsageError(f"{key} is for {what}; apply it to this model yourself")
-    if of_library:
-        asked = ModelSettings.of(of_model, of_library, name)
-        model, settings = asked.set_up(model, copies=True), asked.parameters()
+    for key in (key for key in OF_LOADING if key in model_options) if system else model_options:
+        models = "models in folders or on the Hub" if system else "models of sentence-transformers"
+        raise UsageError(f"{key} is an option for {models} only; apply it to this model yourself")
+    if system:
+        requested = ModelSettings.of(model_options, system, name)
+        model, settings = requested.set_up(model, copies=True), requested.parameters()
     return ModelSystem(
         kind=kind,
         model=model,
@@ -276,22 +289,28 @@ def _system_of(
 def _checked_factory(
     factory: object, name: str, seeds: Sequence[int], shifts: Sequence[str]
 ) -> Callable[[Run, int | None], object]:
-    """Return a function that calls a factory with what it takes.
+    """Return a function that calls `factory` with only the arguments that it accepts.
+
+    Args:
+        factory: the factory, not checked yet.
+        name: its name in messages.
+        seeds: the seeds; if there are any, the factory must accept ``seed``.
+        shifts: the shifts; if there are several, the factory must accept ``shift``.
 
     Raises:
-        UsageError: if it is none, cannot be called with a held-out group, or takes no seed or shift
-            where it must.
+        UsageError: if `factory` is no factory, cannot be called with a held-out group, or does not
+            accept a parameter that it must accept.
     """
     if isinstance(factory, str | Path):
         raise UsageError(
-            f"{str(factory)!r} is a model's name, and evaluate takes the model: load it, e.g. by "
-            "SentenceTransformer; or 'msshift run' loads it"
+            f"model must be an object, got the name {str(factory)!r}: load the model, e.g. with "
+            "SentenceTransformer, or use 'msshift run', which takes names"
         )
     if hasattr(factory, "state_dict"):
         raise UsageError(
-            f"this {type(factory).__name__} is a model of torch, and gives texts neither vectors "
-            "nor scores: save it with its tokenizer, and load that folder as a SentenceTransformer "
-            "or another model that ranks"
+            f"this {type(factory).__name__} is a torch module that takes no texts. Save it with "
+            "its tokenizer, and load the folder as a SentenceTransformer or another model that "
+            "ranks"
         )
     if not callable(factory):
         raise UsageError(
@@ -302,43 +321,46 @@ def _checked_factory(
         signature = inspect.signature(factory)
     except ValueError as error:
         raise UsageError(
-            f"{name} is a factory that does not name what it takes; give a function, e.g. "
+            f"the parameters of the factory {name} cannot be read; give a function, e.g. "
             "lambda held_out: models[held_out]"
         ) from error
-    takes = accepted(factory, seed=None, shift=None)
-    if seeds and "seed" not in takes:
-        raise UsageError(f"{name}{signature} takes no seed, so there are no replicates of it")
-    if len(shifts) > 1 and "shift" not in takes:
+    accepts = accepted(factory, seed=None, shift=None)
+    if seeds and "seed" not in accepts:
         raise UsageError(
-            f"{name}{signature} takes no shift, so it cannot make models for several: "
-            f"{', '.join(shifts)}; evaluate one shift at a time, or let it take shift"
+            f"{name}{signature} has no parameter seed, so it has no replicates; add it, or remove "
+            "seeds"
+        )
+    if len(shifts) > 1 and "shift" not in accepts:
+        raise UsageError(
+            f"{name}{signature} has no parameter shift, so it cannot make models for several "
+            f"shifts: {', '.join(shifts)}; evaluate one shift at a time, or add the parameter"
         )
 
-    def named(shift: str, seed: int | None) -> dict[str, object]:
+    def keywords(shift: str, seed: int | None) -> dict[str, object]:
         return accepted(factory, shift=shift, **({} if seed is None else {"seed": seed}))
 
     try:
-        signature.bind("a group", **named(shifts[0], next(iter(seeds), None)))
+        signature.bind("a group", **keywords(shifts[0], next(iter(seeds), None)))
     except TypeError as error:
         raise UsageError(
-            f"{name}{signature} cannot be called as a factory, with a held-out group"
-            f"{' and a seed' if seeds else ''}: {error}. If it takes seed, give seeds; if it "
-            "searches, call its first parameter queries; if it is the class of a model, give an "
+            f"{name}{signature} cannot be called as a factory with a held-out group"
+            f"{' and a seed' if seeds else ''}: {error}. If it has a parameter seed, give seeds; "
+            "if it searches, name its first parameter queries; if it is a model's class, give an "
             "instance"
         ) from error
 
     def call(run: Run, seed: int | None) -> object:
         with user_code(factory, name):
-            return factory(run.held_out, **named(run.shift.name, seed))
+            return factory(run.held_out, **keywords(run.shift.name, seed))
 
     return call
 
 
 def _warnings(name: str, result: Result, is_one: bool) -> Iterator[str]:
-    """Yield what readers of the figures must know of the model."""
+    """Yield warnings about the model, for readers of the figures."""
     if is_one:
-        yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
+        yield f"{name}: one model for all groups; it has a score on each group, but no Rel Loss"
     runs = (run for part in result.scores for run in part.runs.values())
     for candidates in dict.fromkeys(run.sidecar.candidates for run in runs):
         if candidates.startswith("reranks"):
-            yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
+            yield f"{name}: {candidates} passages, so its recall is BM25's and cannot shift"

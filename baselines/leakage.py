@@ -1,8 +1,9 @@
-"""The leakage experiment: models trained with and without leakage, and what that changes.
+"""The leakage experiment: train models with and without leakage, and compare their rankings.
 
-Source: Froebe et al. (SPIRE 2022), section 4. `make_material` says what is trained on what and
-which passages are scored; then models are trained, score BM25's first passages, and are thrown
-away. Scores are kept, so that a killed experiment goes on and ends in the same bytes.
+Source: Froebe et al. (SPIRE 2022), section 4. `make_material` chooses the training sets, the test
+topics and the passages to score. Each model is trained, scores BM25's first passages, and is
+deleted. Scores are kept in files, so an interrupted experiment continues and ends in the same
+bytes.
 """
 
 from __future__ import annotations
@@ -70,31 +71,34 @@ _logger = logging.getLogger(__name__)
 _PLAN, _RESULT = "plan.json", "result.json"
 
 _ENCODER = "encoder"
+"""The folder of the initial encoder, in the folder of unfinished work."""
 
 _INITIAL = b"initial_weights_sha256"
 
 _BATCHES = 4
-"""The fewest batches of a training set."""
+"""The fewest batches per round of a training, where a batch has at least 2 pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What a leakage experiment trains on what, and tests on what.
+    """The systems, training sets and test topics of a leakage experiment.
 
     Attributes:
-        systems: names in `ARCHITECTURES`.
-        sizes: the training sets' instances: a query with one passage, so that a pair makes two.
-        leaked: how many of them leak.
-        seeds: of the trainings.
-        recipe: the recipe's name, the same for all systems, or a file for one.
-        epochs: how often training meets each pair.
-        test: the folder of the test topics, ``queries.tsv`` and ``qrels.tsv``; by default some of
-            the collection's queries are the topics, and are not trained on.
-        found: what `msshift leakage find` wrote for these topics and training queries. Without it,
-            leaking queries are planted, and only equal texts are kept out of the other sets.
-        tier: leaking queries were found at this tier or a stricter one.
-        topics: how many topics are drawn, if `test` is `None`.
-        depth: how many of BM25's first passages are re-ranked.
+        systems: names in `neural_systems`.
+        sizes: instances per training set, each size a separate training. An instance is a query
+            with one passage; a pair of a relevant and another passage makes two instances.
+        leaked: how many instances of a training set leak.
+        seeds: the seeds of the trainings.
+        recipe: a recipe's name, the same for all systems, or the file of a recipe for one system.
+        epochs: how many times a training uses each pair.
+        test: the folder of the test topics, with ``queries.tsv`` and ``qrels.tsv``; by default the
+            topics are drawn from the collection's queries, and are not in training sets.
+        found: the output of `msshift leakage find` for these topics and training queries. Without
+            it, leaking queries are generated from the topics' words, and a training query is
+            excluded only if its text equals a topic's.
+        tier: the tier of the leaking queries; stricter tiers are included.
+        topics: how many topics to draw, if `test` is `None`.
+        depth: how many of BM25's first passages are reranked.
 
     Raises:
         UsageError: without a system, a size or a seed.
@@ -116,20 +120,20 @@ class Experiment:
         for name in ("systems", "sizes", "seeds"):
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
         if not (self.systems and self.sizes and self.seeds):
-            raise UsageError("give at least one system, one size and one seed")
+            raise UsageError("an experiment needs at least one system, one size and one seed")
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentInputs:
-    """What an experiment needs.
+    """The topics, training sets and passages of an experiment.
 
     Attributes:
         topics: the test topics with the passages to score.
-        sets: (kind, size) -> a training set.
-        judged: query_id -> all relevant passages, of whatever is trained on.
+        sets: (kind, size) -> the pairs of a training set.
+        judged: query_id -> doc_ids of the relevant passages, for training queries and topics.
         texts: the texts of all passages to score.
-        places: for each topic, the places of its passages in `texts`.
-        facts: where all that comes from; JSON values.
+        places: for each topic, the indices of its passages in `texts`.
+        facts: digests, counts and parameters that describe the inputs; JSON values.
     """
 
     topics: tuple[RerankedTopic, ...]
@@ -141,15 +145,15 @@ class ExperimentInputs:
 
 
 def make_material(collection: Collection, experiment: Experiment) -> ExperimentInputs:
-    """Choose topics and training sets.
+    """Return the topics, training sets and passages of an experiment.
 
     Args:
         collection: the passages, and the training queries with their judgements.
-        experiment: what is trained on what.
+        experiment: the parameters.
 
     Raises:
-        UnknownNameError: for an unknown tier.
-        UsageError: if a size is smaller than the leak.
+        UnknownNameError: if the tier does not exist.
+        UsageError: if a size is smaller than the number of leaking instances.
         DataError: if there are too few queries.
     """
     sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
@@ -170,23 +174,23 @@ def make_material(collection: Collection, experiment: Experiment) -> ExperimentI
     near = [by_id[train_id] for train_id in sorted(accepted)]
     leaking = [
         _pair(row, other, accepted[row.query_id])
-        for row, (other,) in _with_others(bm25, near, 1, depth)
+        for row, (other,) in _with_negatives(bm25, near, 1, depth)
     ]
     lacking = max(0, leaked // 2 - len(leaking))
     planted = [
         TrainingInstance(
             row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True
         )
-        for row, (other,) in _with_others(bm25, _planted(tests, lacking), 1, depth)
+        for row, (other,) in _with_negatives(bm25, _planted(tests, lacking), 1, depth)
     ]
     free = [
         row for row in by_id.values() if row.query_id not in suspects and row.text not in test_texts
     ]
     drawn = sorted(free, key=lambda row: _key(row.query_id))[: max(sizes) // 2]
-    others = [_pair(row, other) for row, (other,) in _with_others(bm25, drawn, 1, depth)]
-    of_topics, judged_other = _topic_pairs(bm25, tests, judged, depth)
+    others = [_pair(row, other) for row, (other,) in _with_negatives(bm25, drawn, 1, depth)]
+    topic_pairs, judged_other = _topic_pairs(bm25, tests, judged, depth)
     sets = make_training_sets(
-        sizes, leaked, others=others, leaking=[*leaking, *planted], topics=of_topics
+        sizes, leaked, others=others, leaking=[*leaking, *planted], topics=topic_pairs
     )
     leaks = [pair for kind in ("leaked", "test") for pair in sets[kind, sizes[0]] if pair.topic]
     scored = _scored_topics(bm25, tests, leaks, depth)
@@ -236,7 +240,7 @@ def _material_digest(
     texts: Iterable[str],
     sets: Mapping[tuple[str, int], Iterable[TrainingInstance]],
 ) -> str:
-    """Return the digest of what is trained on and scored, wherever it was read from."""
+    """Return the digest of the topics, the passages' texts and the training sets."""
     parts = chain(
         ((t.query_id, t.text, sorted(t.relevant.items()), t.doc_ids) for t in topics),
         texts,
@@ -264,7 +268,11 @@ def _row(query_id: str, text: str, judged: Mapping[str, int], bm25: Bm25) -> Row
 def _topics(
     collection: Collection, rows: Sequence[Row], test: str | Path | None, count: int, bm25: Bm25
 ) -> tuple[list[Row], Mapping[str, Mapping[str, int]]]:
-    """Return the test topics, and their judgements with those of what is not relevant."""
+    """Return the test topics, and query_id -> all judgements, of passages not relevant too.
+
+    Raises:
+        DataError: if no topic has a relevant passage in the collection.
+    """
     if test is None:
         chosen = sorted(rows, key=lambda row: _key(f"topic {row.query_id}"))[:count]
         graded = collection.relevant
@@ -273,14 +281,17 @@ def _topics(
     found = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]
     topics = [row for row in found if row is not None]
     if not topics:
-        raise DataError(f"no topic of {test} has a relevant passage in {collection.name}")
+        raise DataError(
+            f"no topic of {test} has a relevant passage in {collection.name}; give topics that "
+            "were judged on this collection"
+        )
     return topics, extra.judged
 
 
-def _with_others(
+def _with_negatives(
     bm25: Bm25, rows: Sequence[Row], count: int, depth: int
 ) -> Iterator[tuple[Row, tuple[str, ...]]]:
-    """Yield each query with passages of BM25's first that nobody judged relevant."""
+    """Yield each query with `count` of BM25's first `depth` passages that are not relevant."""
     return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
 
@@ -289,30 +300,33 @@ def _pair(row: Row, other: str, topic: str = "") -> TrainingInstance:
 
 
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
-    """Return queries of a topic's words in another order; their group is the topic."""
-    made = []
+    """Return up to `count` queries made of a topic's words in another order.
+
+    Each topic makes two, in sorted and in reversed order. The group of a query is its topic's id.
+    """
+    planted = []
     for turn, is_sorted in enumerate((False, True), 1):
         for row in sorted(topics, key=lambda row: _key(f"planted {row.query_id}")):
             words = content_words(row.text) or row.text.split()
-            made.append(
+            planted.append(
                 row._replace(
                     query_id=f"planted-{turn}-{row.query_id}",
                     text=" ".join(sorted(words) if is_sorted else reversed(words)),
                     group=row.query_id,
                 )
             )
-    return made[:count]
+    return planted[:count]
 
 
 def _topic_pairs(
     bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
 ) -> tuple[list[TrainingInstance], set[tuple[str, str]]]:
-    """Return two pairs of each topic, and the passages among them that are judged not relevant."""
-    pairs, known = [], set()
-    for row, drawn in _with_others(bm25, topics, 2, depth):
+    """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant."""
+    pairs, not_relevant = [], set()
+    for row, drawn in _with_negatives(bm25, topics, 2, depth):
         doc_ids = sorted(doc_id for doc_id, grade in judged[row.query_id].items() if grade < 1)
         held = bm25.ids.held(doc_ids)
-        known |= {(row.query_id, doc_id) for doc_id in held}
+        not_relevant |= {(row.query_id, doc_id) for doc_id in held}
         relevant = row.relevant_doc_ids
         for turn, other in enumerate([*held, *drawn][:2]):
             pairs.append(
@@ -320,7 +334,7 @@ def _topic_pairs(
                     row.query_id, row.text, relevant[turn % len(relevant)], other, row.query_id
                 )
             )
-    return pairs, known
+    return pairs, not_relevant
 
 
 def _scored_topics(
@@ -329,39 +343,40 @@ def _scored_topics(
     leaked = values_by_key(
         (pair.topic, doc) for pair in leaks for doc in (pair.relevant, pair.other)
     )
-    found = []
+    scored = []
     for row, ranking in zip(
         topics, bm25.search((row.text for row in topics), depth=depth), strict=True
     ):
         first = tuple(ranking)
         behind = sorted(set(leaked.get(row.query_id, ())) - set(first))
-        found.append(
+        scored.append(
             RerankedTopic(
                 row.query_id, row.text, row.relevant, (*first, *behind), len(first), depth
             )
         )
-    return tuple(found)
+    return tuple(scored)
 
 
 def run_leakage_experiment(
     collection: Collection | str | Path, experiment: Experiment, out: str | Path
 ) -> Result:
-    """Train systems with and without leakage, and compare what they rank.
+    """Train systems with and without leakage, and return how their rankings differ.
 
-    The folder gets the training sets (``sets``), the scores (``scores``), ``plan.json`` and
-    ``result.json``. After a kill, the same call goes on.
+    The folder `out` gets the training sets (``sets``), the scores (``scores``), ``plan.json`` and
+    ``result.json``. If the process is killed, the same call continues.
 
     Args:
         collection: the passages, and the training queries with their judgements; see
             `open_collection`.
-        experiment: what is trained on what, and tested on what.
+        experiment: the systems, training sets and test topics.
         out: the folder to write.
 
     Raises:
-        UnknownNameError: for an unknown system, recipe or tier.
-        UsageError: if a size is smaller than the leak, or the folder holds another experiment.
-        DataError: if there are too few queries, or models of a system and seed did not start from
-            the same weights.
+        UnknownNameError: if a system, recipe or tier does not exist.
+        UsageError: if a size is smaller than the number of leaking instances, or the folder
+            contains another experiment.
+        DataError: if there are too few queries, or models of a system and seed started from
+            different weights.
         MissingError: if the libraries are not installed.
     """
     folder, kinds = Path(out), neural_systems()
@@ -414,7 +429,7 @@ def run_leakage_experiment(
 
 
 def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
-    """Return a system's recipe for pairs of a relevant passage and another."""
+    """Return a system's recipe, changed to train on pairs of a relevant and another passage."""
     chosen: Neural = read_recipe(neural_systems()[system], recipe)
     return chosen.changed(
         steps=None,
@@ -430,7 +445,7 @@ def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
 
 @dataclass(frozen=True, slots=True)
 class _LeakageRun:
-    """One training, and the scores of its model."""
+    """One training of the experiment, and the file of its model's scores."""
 
     folder: Path
     system: str
@@ -452,29 +467,29 @@ class _LeakageRun:
         )
 
     def read(self, material: ExperimentInputs, initial: dict[tuple[str, int], str]) -> list[Floats]:
-        """Return the scores of each topic's passages.
+        """Return the scores of each topic's passages, read from the file of scores.
 
         Args:
             material: the topics.
-            initial: (system, seed) -> the digest of the weights that its models start from; filled
-                by the first of them.
+            initial: (system, seed) -> the digest of the initial weights; the first training of a
+                system and seed adds it.
 
         Raises:
-            DataError: if this model started from others.
+            DataError: if the initial weights of this training differ from `initial`.
         """
         table = pq.read_table(self.scores.absolute())
         start = (table.schema.metadata or {}).get(_INITIAL, b"").decode()
         if initial.setdefault((self.system, self.seed), start) != start:
             raise DataError(
-                f"{self.scores}: its model started from other weights than those of {self.system} "
-                f"with seed {self.seed} before it; was the encoder changed in between? Remove "
+                f"{self.scores}: the initial weights differ from earlier models of {self.system} "
+                f"with seed {self.seed}; perhaps the encoder was changed. Remove "
                 f"{self.scores.parent}, and run the command again"
             )
         values = np.asarray(table["score"], np.float64)
         return np.split(values, np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1])
 
     def make(self, recipe: Neural, material: ExperimentInputs, collection: Collection) -> None:
-        """Train and score, going on from what a killed process left."""
+        """Train the model and write its scores; continue the training of a killed process."""
         pairs = material.sets[self.kind, self.size]
         ids = list(_distinct_ids([pair.query_id for pair in pairs]))
         judged = [material.judged[pair.topic if pair.planted else pair.query_id] for pair in pairs]
@@ -490,7 +505,7 @@ class _LeakageRun:
                 "negative_id": [pair.other for pair in pairs],
             },
         )
-        # Pairs that share a passage meet in different batches, so that a small set needs several.
+        # Pairs that share a passage are put into different batches: a small set needs several.
         batch = max(2, min(recipe.batch_size, len(pairs) // _BATCHES))
         steps = recipe.changed(batch_size=batch, accumulate=1).steps_of(len(pairs))
         chosen = recipe.changed(
@@ -499,13 +514,13 @@ class _LeakageRun:
             accumulate=recipe.accumulate if batch == recipe.batch_size else 1,
             warmup_steps=min(recipe.warmup_steps, steps // 10),
         )
-        # What the model starts from is the same for all trainings of a system and seed.
+        # All trainings of a system and seed start from the same encoder, kept in this folder.
         work = self.folder / ".work" / f"{self.system}-seed{self.seed}"
-        mark = work / "training.json"
-        if not mark.exists() or mark.read_text() != self.name:
+        current = work / "training.json"
+        if not current.exists() or current.read_text() != self.name:
             _clear(work)
             work.mkdir(parents=True, exist_ok=True)
-            mark.write_text(self.name)
+            current.write_text(self.name)
         run = Run(
             name=self.name,
             system=chosen,
@@ -516,7 +531,7 @@ class _LeakageRun:
             work=work,
         )
         model, facts = chosen.trained(run)
-        found = chosen.search.score(
+        scores = chosen.search.score(
             model, [topic.text for topic in material.topics], material.texts, material.places
         )
         write_parquet(
@@ -525,7 +540,7 @@ class _LeakageRun:
                 {
                     "topic": [topic.query_id for topic in material.topics for _ in topic.doc_ids],
                     "doc_id": [doc_id for topic in material.topics for doc_id in topic.doc_ids],
-                    "score": pa.array(np.concatenate(list(found)), pa.float32()),
+                    "score": pa.array(np.concatenate(list(scores)), pa.float32()),
                 }
             ).replace_schema_metadata(
                 {
@@ -538,7 +553,10 @@ class _LeakageRun:
 
 
 def _distinct_ids(names: Sequence[str]) -> Iterator[str]:
-    """Yield ids that differ: the second pair of a topic is another query to the trainer."""
+    """Yield the names, with a suffix ``~2`` etc. for repeated ones.
+
+    The trainer needs different ids for the pairs of one topic.
+    """
     seen: Counter[str] = Counter()
     for name in names:
         seen[name] += 1
@@ -554,7 +572,7 @@ def _write_set(path: Path, columns: dict[str, list[str]]) -> GivenTriples:
 
 
 def _clear(work: Path) -> None:
-    """Remove what a training left, but not what the next one may start from."""
+    """Remove all files of a training except the initial encoder."""
     for entry in work.iterdir() if work.exists() else ():
         if entry.name == _ENCODER:
             continue

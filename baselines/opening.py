@@ -1,7 +1,8 @@
-"""Opening a system: by its name or class, or of models that were not trained here.
+"""Open a system by its name or class, or make a system of models that were trained elsewhere.
 
-Such models are objects in memory, come from a factory, or are published, in folders or on the Hub.
-The table `msshift_bench.baselines.adapters.ADAPTERS` has the kinds of objects that are models.
+Models that were trained elsewhere are objects in memory, come from a factory, or are published, in
+folders or on the Hub. `msshift_bench.baselines.adapters.ADAPTERS` lists the kinds of objects that
+are models.
 """
 
 from __future__ import annotations
@@ -54,24 +55,26 @@ from msshift_bench.shifts import SHIFTS, SIZED, Shift
 _logger = logging.getLogger(__name__)
 
 _FIELDS = ("kind", *ModelSettings.model_fields, "search")
-"""The fields of a published model."""
+"""The fields of a published model that a caller can set."""
 
-_PLACES = ("held_out", "seed", "shift")
-"""The names that the path of folders of models may hold."""
+_PLACEHOLDERS = ("held_out", "seed", "shift")
+"""The names that can be in braces in the path of folders of models."""
 
-_TEXTS = ["what is a word"], ["A word is what is said.", "Frogs live in ponds."]
-"""A query, and passages, to see whether a model's scores are its own."""
+_TEXTS = ["define a word"], ["A word is a unit of language.", "Frogs live in ponds."]
+"""A query and two passages, whose scores show whether the model's files lack weights."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""A memory address in the text of a Python object, which differs between processes."""
 
 _WRAPPERS = {
     "OptimizedModule": "_orig_mod",
     "DataParallel": "module",
     "DistributedDataParallel": "module",
 }
-"""The classes in which torch wraps a model that it compiles, or copies to several GPUs."""
+"""Class of torch that wraps a model to compile it or to use several GPUs -> attribute of the
+wrapped model."""
 
-_LOUD = ("datasets", "transformers")
+_VERBOSE_LIBRARIES = ("datasets", "transformers")
 
 
 def open_system(
@@ -80,22 +83,23 @@ def open_system(
     """Return a system, ready for a `Plan`.
 
     Args:
-        what: the name of a system of this package or of another, ``module:Class`` of one that no
-            package registers, or the folder or the id on the Hugging Face Hub of a model, which
-            then ranks as it is; or a folder for each held-out group, and perhaps seed, as
-            ``models/seed-{seed}/{held_out}``; see `ModelFolders`.
-        recipe: of a system that is trained: the name of a recipe that comes along, by default
-            ``mini``, or a TOML file.
-        changes: replaces fields: name -> value, for a field of a table ``table.name``. What can be
-            replaced for a model, see `open_model`.
+        what: one of these:
 
-    Returns:
-        The system; what `find_systems` holds tells its class.
+            - the name of a system in `find_systems`, e.g. ``bm25``;
+            - ``module:Class``, the class of a system that no package registers;
+            - a published model, which ranks without training: a folder, or an id on the Hugging
+              Face Hub;
+            - a path of folders with one model for each held-out group, e.g.
+              ``models/seed-{seed}/{held_out}``; see `ModelFolders`.
+        recipe: the recipe of a system that is trained: the name of a packaged recipe, by default
+            ``mini``, or a TOML file.
+        changes: new values of fields: name -> value, or ``table.name`` -> value for a field of a
+            table. For the fields of a model see `open_model`.
 
     Raises:
-        UnknownNameError: if there is no such system, recipe or field.
-        UsageError: if a value is impossible, or a system that has no recipe is given one.
-        NotFoundError: if there is no such file or model.
+        UnknownNameError: if the system, recipe or field does not exist.
+        UsageError: if a value is invalid, or a system that has no recipe is given one.
+        NotFoundError: if the file or model does not exist.
 
     Examples:
         >>> open_system("bm25", changes={"depth": 10}).depth
@@ -110,31 +114,31 @@ def open_system(
         raise UnknownNameError("system", what, systems)
     if kind is not None and issubclass(kind, TrainingSettings):
         trained = read_recipe(kind, "mini" if recipe is None else recipe)
-        return trained.with_changes(values, _who_has)
+        return trained.with_changes(values, _systems_with)
     if recipe is not None:
-        raise UsageError(f"{what} is not trained by a recipe; leave {str(recipe)!r} out")
+        raise UsageError(f"{what} has no recipe; remove the recipe {str(recipe)!r}")
     if kind is None:
         changed = nested(values)
         for name in changed:
             check_name("field of a published model", name, _FIELDS)
         return (open_folders if "{" in what else open_model)(what, changed)
     where = f"the fields of {kind.name}"
-    kind.check_names(values, _who_has)
+    kind.check_names(values, _systems_with)
     return check_value(nested(values), kind, where, partial(refusal, where))
 
 
-def _who_has(name: str) -> str:
-    """Say which systems have a field; "" if none does."""
+def _systems_with(name: str) -> str:
+    """Return a hint which systems have a field; "" if no system has it."""
     systems = [system.name for system in find_systems().values() if name in system.model_fields]
     return f"it is a field of {', '.join(systems)}" if systems else ""
 
 
 class GivenSystem(System):
-    """A system of models that were not trained here.
+    """A system of models that were trained elsewhere.
 
     Attributes:
-        label: the name of its runs, unless the plan gives one.
-        given: what else decides its models; JSON values.
+        label: the name of its runs if the plan has no name.
+        given: the caller's parameters that determine the models; JSON values for sidecars.
     """
 
     name = ""
@@ -148,18 +152,18 @@ class GivenSystem(System):
 
 
 class ModelSystem(GivenSystem):
-    """A model in memory, the same for all groups.
+    """The system of one model in memory, which ranks for all groups.
 
     Attributes:
-        kind: what kind of model it is, for the sidecar.
+        kind: the name of the model's kind, for the sidecar.
         model: the model.
-        search: how passages are searched with it.
-        origin: where the model is from, for the sidecar: a folder, an id, or the name of a class.
-        settings: the settings of the model that are not its own; JSON values.
-        keeps: whether what it encodes is kept until `forget`, for the runs on other shifts.
+        search: the searcher, which ranks passages with the model.
+        origin: the model's folder, its id on the Hub, or the name of its class, for the sidecar.
+        settings: the settings that the caller changed; JSON values.
+        keeps: whether encoded passages are kept until `forget`, for the runs of other shifts.
 
     Raises:
-        UsageError: if the model cannot rank passages as it is.
+        UsageError: if the model cannot rank passages, e.g. compares vectors by another similarity.
     """
 
     kind: str
@@ -173,16 +177,16 @@ class ModelSystem(GivenSystem):
     _work: Path | None = PrivateAttr(default=None)
 
     def model_post_init(self, _context: Any) -> None:
-        """Check the model, and describe it."""
+        """Check the model, and compute the digests of its weights and settings."""
         self.search.check_model(self.model)
         self._described = describe_model(self.model)
 
     def tag(self, name: str) -> str:
-        """Return the run tag, which says if the model only reranks."""
+        """Return the run tag; it ends in ``-reranks-bm25-<number>`` for a reranker."""
         return name + self.search.tag
 
     def parameters(self) -> dict[str, Any]:
-        """Return the model, the digests of its weights and settings, and how it searches."""
+        """Return the model's kind and origin, the digests of weights and settings, and `search`."""
         return {
             "architecture": self.kind,
             "model": self.origin,
@@ -193,7 +197,7 @@ class ModelSystem(GivenSystem):
         }
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device of the model, and the threads that torch uses."""
+        """Return the model's device and the number of torch's threads; `{}` for other models."""
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}
@@ -204,38 +208,41 @@ class ModelSystem(GivenSystem):
         }
 
     def check_installed(self) -> None:
-        """Check for BM25, if its passages are reranked."""
+        """Check that BM25's engine is installed, if the model reranks BM25's passages."""
         if self.search.reranks:
             Bm25([Passage("1", "word")])
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and rank."""
+        """Yield a ranking for each query; encoded passages of an earlier run are used again."""
         key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
         work = (run.work.parents[1] if self.keeps else run.work) / key
         if not self._described and self._work is None:
-            # Nothing tells whether an earlier process had the same model.
+            # Without a digest, an earlier process may have encoded with another model.
             shutil.rmtree(work, ignore_errors=True)
         work.mkdir(exist_ok=True)
         self._work = work
-        with silence_libraries(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
+        loaded = [sys.modules[name] for name in _VERBOSE_LIBRARIES if name in sys.modules]
+        with silence_libraries(*loaded):
             yield from self.search.rankings(self.model, replace(run, work=work))
 
     def forget(self) -> None:
-        """Remove what is kept for other shifts."""
+        """Remove the encoded passages that were kept for other shifts."""
         if self._work is not None:
             shutil.rmtree(self._work, ignore_errors=True)
-            with suppress(OSError):  # Something else is at work there, or nothing is left.
+            with suppress(OSError):  # The parent has other folders, or does not exist.
                 for parent in list(self._work.parents)[:2]:
                     parent.rmdir()
 
 
 class PerGroupSystem(GivenSystem):
-    """A model for every held-out group, opened when its turn comes, and dropped after its run.
+    """A system with one model per held-out group, which was trained elsewhere.
+
+    Each model is opened for its run, and freed after it.
 
     Attributes:
-        architecture: what the models are, for the sidecar.
-        search: how passages are searched, as far as it was said; JSON values.
-        seed: the seed of a replicate.
+        architecture: the source of the models, for the sidecar: ``factory`` or ``folders``.
+        search: the options of the search that the caller set; JSON values.
+        seed: the seed of a replicate; `None` without replicates.
     """
 
     per_group = True
@@ -248,7 +255,7 @@ class PerGroupSystem(GivenSystem):
     _hardware: Mapping[str, object] = PrivateAttr(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what is known before a model is opened."""
+        """Return the parameters that are known before a model is opened."""
         return {
             "architecture": self.architecture,
             **({} if self.seed is None else {"seed": self.seed}),
@@ -257,15 +264,15 @@ class PerGroupSystem(GivenSystem):
         }
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the hardware of the model that `rank` made last."""
+        """Return the hardware of the model that `rank` opened last."""
         return self._hardware
 
     @abstractmethod
     def open(self, run: Run) -> ModelSystem:
-        """Return the system of the model that must not have seen the run's group."""
+        """Return the system of the model that was trained without the run's held-out group."""
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Open the model, at once, so that its tag is known; then encode and rank."""
+        """Open the model, set the run's tag, and return an iterator of rankings."""
         with run.stage("model"):
             system = self.open(run)
         run.facts["model"] = system.parameters()
@@ -275,12 +282,11 @@ class PerGroupSystem(GivenSystem):
 
 
 class FactorySystem(PerGroupSystem):
-    """Models that a function makes.
+    """A system whose models a factory makes, one per held-out group.
 
     Attributes:
-        make: takes the run, whose group the model must not have seen, and the seed, and returns the
-            model.
-        system_of: takes a model, its kind and searcher, and returns its system.
+        make: takes a run and a seed or `None`, and returns the model for the run's held-out group.
+        system_of: takes a model, its kind and its searcher class, and returns its system.
     """
 
     architecture = "factory"
@@ -289,24 +295,28 @@ class FactorySystem(PerGroupSystem):
     system_of: Callable[..., ModelSystem]
 
     def open(self, run: Run) -> ModelSystem:
-        """Make the model."""
+        """Make the model of the run's held-out group, and return its system.
+
+        Raises:
+            UsageError: if the factory returns no model.
+        """
         model = unwrap(self.make(run, self.seed))
         known = find_searcher(model)
         if known is None:
             raise UsageError(
-                f"{self.label} gave {quoted(model)} for {run.held_out!r}, no model; "
+                f"{self.label} returned {quoted(model)} for {run.held_out!r}, which is no model; "
                 + model_needs(model)
             )
         return self.system_of(model, *known)
 
 
 class ModelFolders(PerGroupSystem):
-    """Models that were trained elsewhere, each in a folder that its held-out group names.
+    """A system of models in folders, one for each held-out group.
 
     Attributes:
-        pattern: the path of the folders, with ``{held_out}``, and perhaps ``{seed}`` and
-            ``{shift}``, in place of the names.
-        changes: as of `open_model`.
+        pattern: the path of the folders, with ``{held_out}`` in place of the group's name;
+            ``{seed}`` and ``{shift}`` are optional.
+        changes: new values of fields, as for `open_model`.
     """
 
     architecture = "folders"
@@ -315,28 +325,38 @@ class ModelFolders(PerGroupSystem):
     changes: dict[str, Any]
 
     def replicates(self) -> list[int]:
-        """Return the seeds that folders have.
+        """Return the sorted seeds in the folders' names; empty if `pattern` has no ``{seed}``.
 
         Raises:
-            NotFoundError: if folders have seeds in their names, and there is none.
+            NotFoundError: if `pattern` has ``{seed}``, but no folder matches it.
         """
         if "{seed}" not in self.pattern:
             return []
-        seeds = {int(names["seed"]) for _, names in self._found() if names["seed"].isdecimal()}
+        seeds = {
+            int(names["seed"]) for _, names in self._matching_folders() if names["seed"].isdecimal()
+        }
         if not seeds:
-            raise NotFoundError(f"there is no folder {self.pattern}, with a number for {{seed}}")
+            raise NotFoundError(
+                f"no folder matches {self.pattern} with a number for {{seed}}; correct the path"
+            )
         return sorted(seeds)
 
     def model_facts(self, shift: Shift, held_out: str | None) -> Mapping[str, object]:
-        """Return the digest of the model's files, if all folders have names of groups."""
+        """Return the digest of the model's files; Markdown files do not count.
+
+        Raises:
+            UsageError: if a folder matches `pattern` with an unknown group or seed, or the system
+                has a seed and `pattern` has no ``{seed}``.
+            NotFoundError: if the model's folder does not exist.
+        """
         if self.seed is not None and "{seed}" not in self.pattern:
             raise UsageError(f"{self.pattern} has no {{seed}}, so it has no replicates; add it")
         shifts = (shift, *SHIFTS.values(), *SIZED.values())
         known = {group for one in shifts for group in one.groups}
-        for found, names in self._found():
+        for match, names in self._matching_folders():
             if names["held_out"] not in known or not names.get("seed", "0").isdecimal():
                 raise UsageError(
-                    f"unexpected folder {found}; expected {self.pattern}, where held_out is a "
+                    f"unexpected folder {match}; expected {self.pattern}, where held_out is a "
                     f"group of {shift.name} ({', '.join(shift.groups)}): rename or remove it"
                 )
         folders = {group: self._folder(shift, group) for group in shift.groups}
@@ -344,8 +364,8 @@ class ModelFolders(PerGroupSystem):
         if not folder.is_dir():
             missing = [str(path) for path in folders.values() if not path.is_dir()]
             raise NotFoundError(
-                f"there is no folder {' and no folder '.join(missing)}; expected one model for "
-                f"each held-out group of {shift.name} ({', '.join(shift.groups)}): train it, or "
+                f"missing folder {' and '.join(missing)}; expected one model for each held-out "
+                f"group of {shift.name} ({', '.join(shift.groups)}): train the missing models, or "
                 "name the groups that have models (--held-out)"
             )
         files = sorted(
@@ -355,12 +375,16 @@ class ModelFolders(PerGroupSystem):
         return {"model_files_sha256": hashlib.sha256("".join(lines).encode()).hexdigest()}
 
     def check(self, run: Run) -> None:
-        """Check that the kind of the model is known, before any is searched."""
+        """Check that the kind of the run's model is known.
+
+        Raises:
+            UsageError: if the model's settings name no kind; see `kind_of_model`.
+        """
         if "kind" not in self.changes:
             kind_of_model(str(self._folder(run.shift, str(run.held_out))))
 
     def open(self, run: Run) -> ModelSystem:
-        """Load the model of the run's group."""
+        """Load the model of the run's held-out group, and return its system."""
         folder = str(self._folder(run.shift, str(run.held_out)))
         return open_model(folder, self.changes, keeps=False)
 
@@ -368,8 +392,8 @@ class ModelFolders(PerGroupSystem):
         names = {"shift": shift.name, "held_out": held_out, "seed": str(self.seed)}
         return Path(re.sub(r"\{(\w+)\}", lambda name: names[name[1]], self.pattern)).expanduser()
 
-    def _found(self) -> Iterator[tuple[Path, dict[str, str]]]:
-        """Yield every folder that the pattern fits, with the names in it."""
+    def _matching_folders(self) -> Iterator[tuple[Path, dict[str, str]]]:
+        """Yield each folder that matches `pattern`, with placeholder -> name in its path."""
         pattern = Path(self.pattern).expanduser()
         parts = re.split(r"\{(\w+)\}", str(pattern))
         named = "".join(
@@ -385,22 +409,23 @@ class ModelFolders(PerGroupSystem):
 
 
 def open_folders(pattern: str, changes: Mapping[str, Any]) -> ModelFolders:
-    """Return the system of models that were trained elsewhere, one for each held-out group.
+    """Return the system of models in folders, one for each held-out group.
 
     Args:
-        pattern: the path of their folders, e.g. ``models/seed-{seed}/{held_out}``.
-        changes: as of `open_model`.
+        pattern: the path of the folders, e.g. ``models/seed-{seed}/{held_out}``.
+        changes: new values of fields, as for `open_model`.
 
     Raises:
-        UsageError: if the pattern lacks ``{held_out}``, or has other names, or one twice.
+        UsageError: if the pattern lacks ``{held_out}``, or has an unknown or repeated placeholder.
     """
     names = re.findall(r"\{(.*?)\}", pattern)
-    if "held_out" not in names or {*names} > set(_PLACES) or len({*names}) < len(names):
+    if "held_out" not in names or {*names} > set(_PLACEHOLDERS) or len({*names}) < len(names):
         raise UsageError(
-            f"{pattern!r} names a folder of models by {{held_out}}, and if needed {{seed}} and "
-            "{shift}, each once; e.g. models/seed-{seed}/{held_out}"
+            f"the path of folders of models must have {{held_out}} once, {{seed}} and {{shift}} "
+            f"at most once, and no other name in braces, got {pattern!r}; use e.g. "
+            "models/seed-{seed}/{held_out}"
         )
-    # The device and the size of batches decide no model.
+    # The device and the batch size do not determine a model.
     given = {k: v for k, v in changes.items() if k not in ("search", "device", "batch_size")}
     fixed = [part for part in Path(pattern).parts if "{" not in part and part.strip("./~")]
     return ModelFolders(
@@ -417,15 +442,16 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
 
     Args:
         model: a folder, or an id of the Hugging Face Hub.
-        changes: ``kind``, a name in `neural_systems`, by default the kind in its settings; the
-            fields of `ModelSettings`; and ``search``, fields of ``[search]`` in the recipes of
-            that kind, by default 1000 passages per ranking, 64 texts at a time, and exact search.
+        changes: new values of these fields: ``kind``, a name in `neural_systems`, by default the
+            kind in the model's settings; the fields of `ModelSettings`; and ``search``, the fields
+            of ``[search]`` in recipes of this kind. The default search is exact, with 1000 passages
+            per ranking and 64 texts per batch.
         keeps: see `ModelSystem`.
 
     Raises:
-        UsageError: if the model's settings do not name its kind, or name another, if its files lack
-            weights of that kind, or it cannot search like that.
-        NotFoundError: if there is no such model.
+        UsageError: if the model's settings name no kind or another kind, its files lack weights of
+            this kind, or a field does not apply to this kind.
+        NotFoundError: if the model does not exist.
         MissingExtraError: if the neural libraries are not installed.
     """
     kind, revision, kinds = changes.get("kind"), changes.get("revision"), neural_systems()
@@ -443,19 +469,23 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
     require_libraries(label)
     named = None if kind else chosen
     if kind:
-        with suppress(NotFoundError):  # To load the model says more, and may find it in the cache.
+        with suppress(NotFoundError):  # Loading has a better message, or finds it in the cache.
             named = named_kind(model, revision)
     if named not in (None, chosen):
         raise UsageError(
-            f"{model} is a model of {named}, as its settings say, and not of {chosen}; leave kind "
-            "out"
+            f"{model} is a model of kind {named} according to its settings, got kind {chosen!r}; "
+            "remove kind"
         )
     load = partial(_load, system, model, settings)
     with quiet_libraries():
-        loaded = settings.set_up(load() if named else _load_whole(system, search, model, load))
+        loaded = settings.set_up(load() if named else _load_checked(system, search, model, load))
     idle = unused_prompts(loaded)
     if idle:
-        _logger.warning("%s: its prompts %s stand before no text", model, ", ".join(idle))
+        _logger.warning(
+            "%s: its prompts %s are not used; choose one with --set query_prompt=NAME or "
+            "--set document_prompt=NAME",
+            *(model, ", ".join(idle)),
+        )
     return ModelSystem(
         kind=chosen,
         model=loaded,
@@ -467,14 +497,15 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
     )
 
 
-def _load_whole(system: Any, search: Any, model: str, load: Any) -> Any:
-    """Return a model whose settings name no kind, if its files hold all weights of this kind.
+def _load_checked(system: Any, search: Any, model: str, load: Any) -> Any:
+    """Return a model whose settings name no kind, and check that no needed weights are missing.
 
-    sentence-transformers draws the weights that are missing, such as those of a head, without an
-    error. Some take no part, such as BERT's pooler in a bi-encoder. So the scores decide.
+    sentence-transformers draws missing weights at random, such as the weights of a head, without an
+    error. Some weights do not change scores, such as BERT's pooler in a bi-encoder. So the model is
+    loaded with two seeds, and the scores must be equal.
 
     Raises:
-        UsageError: if weights are missing that take part.
+        UsageError: if the scores differ.
     """
     models = [load(seed) for seed in (0, 1)]
     scores = [
@@ -483,31 +514,31 @@ def _load_whole(system: Any, search: Any, model: str, load: Any) -> Any:
     ]
     if not np.allclose(scores[1], scores[0], rtol=1e-3, atol=1e-6, equal_nan=True):
         raise UsageError(
-            f"{model} lacks weights of a model of {system.name}: they would be random; take "
-            "one that was trained as such, or name its kind with --set kind=KIND"
+            f"{model} lacks weights of a model of kind {system.name}, which would be random; use "
+            f"a model that was trained as {system.name}, or name another kind with --set kind=KIND"
         )
     return models[0]
 
 
 def _load(system: Any, model: str, settings: ModelSettings, seed: int = 0) -> Any:
-    """Load a model; weights that its files lack are the same each time, for one seed."""
+    """Load a model; the seed determines the weights that its files lack."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return system.load_model(model, settings)
 
 
 def unwrap(model: Any) -> Any:
-    """Return the model inside torch's wrappers, which hide its class and its similarity."""
+    """Return the model inside torch's wrappers, or the model itself if it has no wrapper."""
     while inner := _WRAPPERS.get(type(model).__name__):
         model = getattr(model, inner)
     return model
 
 
 def unused_prompts(model: Any) -> list[str]:
-    """Return the names of a model's prompts that it puts before neither queries nor passages."""
+    """Return the names of a model's prompts that it adds neither to queries nor to passages."""
     prompts = getattr(model, "prompts", None) or {}
     default = getattr(model, "default_prompt_name", None)
-    # Which one it chooses, first to last; a model that scores pairs has no sides.
+    # The names that a model looks for, in order; a model that scores pairs has one prompt for both.
     sides = [("query",), ("document", "passage", "corpus")] if has(model, *ENCODES) else [()]
     used = {next((name for name in side if name in prompts), default) for side in sides}
     texts = {prompt for name, prompt in prompts.items() if name in used}
@@ -515,12 +546,12 @@ def unused_prompts(model: Any) -> list[str]:
 
 
 def describe_model(model: Any) -> dict[str, object]:
-    """Return what is known to decide a model's scores; nothing for one that is not of torch.
+    """Return the settings and the weights' digest that determine a torch model's scores.
 
     Returns:
-        ``weights_sha256``; ``settings``: the prompts, the longest input, the dimensions that
-        vectors are cut to, and the digest of the modules' settings; and ``similarity``, if the
-        model names one. JSON values.
+        JSON values, `{}` for other models: ``weights_sha256``; ``settings``: the prompts, the
+        longest input in tokens, the dimensions that vectors are truncated to, and the digest of the
+        modules' settings; and ``similarity``, if the model has one.
     """
     if not has(model, "state_dict"):
         return {}

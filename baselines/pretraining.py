@@ -1,6 +1,6 @@
-"""Pre-training an encoder on a collection's passages: ``msshift pretrain``.
+"""Pre-train an encoder on a collection's passages: ``msshift pretrain``.
 
-No query and no judgement is read, so an encoder from here has seen nothing of any test.
+It reads no query and no judgement, so the encoder has no information about any test set.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from msshift_bench.plumbing import (
 _logger = logging.getLogger(__name__)
 
 _BEGIN = "begin"
-"""The folder of the encoder before its pre-training, within that of unfinished work."""
+"""The folder of the encoder before its pre-training, in the folder of unfinished work."""
 
 _PLAN = "plan.json"
 
@@ -59,27 +59,27 @@ def pretrain_encoder(
     out: str | Path,
     changes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """Train an encoder from random weights on a collection's passages alone.
+    """Train an encoder from random weights on a collection's passages, and return its folder.
 
-    Its vocabulary is learnt from the passages, too. After a kill, the same call continues and, on a
-    CPU, ends in the same bytes; a complete encoder is left as it is.
+    The vocabulary is learnt from the passages, too. If the process is killed, the same call
+    continues; on a CPU it ends in the same bytes. A complete encoder is not trained again.
 
     Args:
-        collection: a collection, or what `open_collection` takes; only its passages are read.
+        collection: a collection, or an argument of `open_collection`; only its passages are read.
         recipe: the name of a recipe ``pretrain-<name>``, or the path of a TOML file.
         out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
-        changes: replaces fields of the recipe: name -> value, for a field of a table
-            ``table.name``; ``steps`` take the place of ``epochs``.
+        changes: new values of the recipe's fields: name -> value, or ``table.name`` -> value for
+            a field of a table. A value of ``steps`` removes ``epochs``.
 
     Returns:
-        The folder, for the field ``encoder`` of a system.
+        The folder `out`, for the field ``encoder`` of a recipe.
 
     Raises:
-        UnknownNameError: if there is no such recipe.
-        UsageError: if the folder holds something else, another process is at work there, the
-            recipe is wrong, or there are several processes.
-        NotFoundError: if there is no such collection or recipe.
-        MissingError: if libraries are missing, or the GPU that the precision needs.
+        UnknownNameError: if no recipe has this name.
+        UsageError: if the folder contains other files, another process is writing to it, the
+            recipe is invalid, or the training was started in several processes.
+        NotFoundError: if the collection or the file of the recipe does not exist.
+        MissingError: if a library is missing, or the precision needs a GPU and there is none.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
     chosen = read_recipe(PretrainingRecipe, recipe).with_changes(changes)
@@ -130,16 +130,16 @@ def pretrain_encoder(
 
 
 def _is_complete(folder: Path, identity: Mapping[str, object]) -> bool:
-    """Return whether a folder holds the requested encoder.
+    """Return whether a folder contains the requested encoder; `False` if it is empty.
 
     Raises:
-        UsageError: if it holds something else.
+        UsageError: if it contains another encoder or other files.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return False
     facts = folder / PRETRAINING
     if not facts.is_file():
-        raise UsageError(f"{folder} holds something else; choose another --out, or remove it")
+        raise UsageError(f"{folder} is not empty and no encoder; choose another --out or remove it")
     recorded = read_json(facts)
     check_same(recorded, identity, facts, f"Choose another --out, or remove {folder}")
     check_pretrained(folder, recorded)
@@ -150,7 +150,7 @@ def _is_complete(folder: Path, identity: Mapping[str, object]) -> bool:
 def _learn(
     recipe: PretrainingRecipe, texts: Callable[[], Iterator[str]], work: Path, record: Facts
 ) -> tuple[Any, Any]:
-    """Train, and return the model and the trainer's state."""
+    """Train the encoder, and return the model and the trainer's state."""
     begin = work / _BEGIN
     if not begin.exists():
         report_progress("vocabulary", 0, 0)
@@ -183,7 +183,6 @@ def _learn(
 def _write(
     folder: Path, learner: Any, state: Any, work: Path, facts: dict[str, Any], record: Facts
 ) -> None:
-    """Write the encoder, its tokenizer and the facts."""
     with replace_folder(folder) as partial:
         encoder = save_encoder(learner, partial)
         for file in (work / _BEGIN).glob("token*"):

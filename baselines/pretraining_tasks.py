@@ -1,6 +1,6 @@
-"""The tasks of a pre-training, as its recipe names them: masked passages, spans, and their losses.
+"""The recipe and the tasks of a pre-training: masked words, contrasted spans, and their losses.
 
-The seed and an item's place decide all that is drawn for it, so that training can continue at any
+The seed and an item's index determine all random choices for it, so training can continue at any
 step. The model is an encoder whose output is the sum of its tasks' losses.
 """
 
@@ -24,18 +24,18 @@ from msshift_bench.settings import Table
 
 
 class MaskedWords(Table):
-    """The masked language model with whole words (Devlin et al., NAACL 2019, section 3.1).
+    """Masked language model that masks all pieces of a word (Devlin et al., NAACL 2019, 3.1).
 
-    Of the chosen word pieces 80% are masked, 10% are replaced by random ones, and 10% stay.
+    Of the chosen word pieces 80% are masked, 10% are replaced by random ones, and 10% are kept.
 
     Attributes:
         share: the probability that a word is chosen; above 0 and below 1.
-        weight: the factor of its loss.
-        pairs: the factor of the loss of telling, from the first token, whether two texts are from
-            one passage, as BERT tells whether sentences follow each other. Above 0, words are not
-            masked in passages but in pairs of spans, of the lengths in ``[spans]``; half of the
-            pairs are from one passage. Rerankers start from it: no other task shows the encoder two
-            texts.
+        weight: the factor of this task's loss.
+        pairs: the factor of the loss of a second task: to predict from the first token whether two
+            texts are from one passage, like BERT's next-sentence prediction. Above 0, words are
+            masked in pairs of spans, of the lengths in ``[spans]``, and not in passages. Half of
+            the pairs are from one passage. Use it for rerankers: no other task gives the encoder
+            two texts.
     """
 
     share: float = Field(gt=0, lt=1)
@@ -44,14 +44,14 @@ class MaskedWords(Table):
 
 
 class LateHead(Table):
-    """The head of Condenser (Gao and Callan, EMNLP 2021, section 3): it is dropped afterwards.
+    """The head of Condenser (Gao and Callan, EMNLP 2021, section 3); removed after pre-training.
 
-    It names the masked words from the last layer's first token and the middle layer's other tokens,
-    so that the first token must hold what the passage says.
+    It predicts the masked words from the last layer's first token and the middle layer's other
+    tokens. So the first token must represent the content of the passage.
 
     Attributes:
         layers: transformer layers of the head.
-        weight: the factor of its loss.
+        weight: the factor of the head's loss.
     """
 
     layers: PositiveInt
@@ -59,22 +59,24 @@ class LateHead(Table):
 
 
 class SpanContrast(Table):
-    """Two spans of a passage attract each other, those of a batch's others repel each other.
+    """Contrastive task: two spans of one passage are positives, spans of other passages negatives.
 
-    Spans are drawn independently and may overlap (Izacard et al., TMLR 2022, section 3.1); as in
-    coCondenser (Gao and Callan, ACL 2022, section 3.2) the loss is the cross-entropy over the spans
-    of the same part of a batch. Each similarity has a loss of its own, so that no architecture is
-    favoured by how the other one compares texts.
+    Spans are drawn independently and may overlap (Izacard et al., TMLR 2022, section 3.1). As in
+    coCondenser (Gao and Callan, ACL 2022, section 3.2), the loss is the cross-entropy over the
+    spans of the same part of a batch. Each similarity has its own loss, so that no architecture has
+    an advantage.
 
     Attributes:
-        short_least: fewest word pieces of the span that stands for a query.
-        short_most: most word pieces of that span.
-        long_least: fewest word pieces of the span that stands for a passage; the whole passage, if
-            it has fewer.
-        long_most: most word pieces of that span; special tokens come on top.
-        mean: the factor of the loss by the cosine of mean token states, as bi-encoders compare.
+        short_least: fewest word pieces of the short span, which represents a query.
+        short_most: most word pieces of the short span.
+        long_least: fewest word pieces of the long span, which represents a passage; a shorter
+            passage is used completely.
+        long_most: most word pieces of the long span, without the special tokens.
+        mean: the factor of the loss by the cosine of mean token states, the similarity of
+            bi-encoders.
         first: the factor of the loss by the cosine of the first token's states.
-        tokens: the factor of the loss by the mean of each token's highest cosine, as ColBERT does.
+        tokens: the factor of the loss by the mean of each token's highest cosine, the similarity
+            of ColBERT.
         loss_scale: factor of the similarities in the softmax (the inverse of the temperature).
     """
 
@@ -88,23 +90,23 @@ class SpanContrast(Table):
     loss_scale: NonNegativeFloat
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         for least, most in (("short_least", "short_most"), ("long_least", "long_most")):
             lower, upper = getattr(self, least), getattr(self, most)
             if lower > upper:
-                yield least, f"{lower} is more than {most} {upper}"
+                yield least, f"must be at most {most} {upper}, got {lower}"
         if not (self.mean or self.first or self.tokens):
-            yield "mean", "[spans] compares nothing; give mean, first or tokens a factor above 0"
+            yield "mean", "[spans] needs a factor above 0 for mean, first or tokens"
 
 
 class PretrainingRecipe(TrainingSettings):
-    """How an encoder is trained from random weights on a collection's passages alone.
+    """How an encoder is trained from random weights on a collection's passages.
 
     Attributes:
-        masked_words: the masked language model; without it the head of the encoder stays random,
-            from which SPLADE starts.
+        masked_words: the masked language model; without it the encoder's head, which SPLADE uses,
+            keeps random weights.
         late_head: Condenser's head; only with `masked_words`.
-        spans: the contrast of spans.
+        spans: the contrastive task.
     """
 
     name: ClassVar[str] = "pretrain"
@@ -115,11 +117,11 @@ class PretrainingRecipe(TrainingSettings):
     spans: SpanContrast | None = None
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from super().rules()
         words, spans, length = self.masked_words, self.spans, self.passage_length
         if self.random.matching:
-            yield RANDOM, "matching is for encoders without pre-training; leave it out"
+            yield RANDOM, "matching is for encoders without pre-training; remove it"
         if words is None and spans is None:
             yield "masked_words", "the recipe has no task; it needs [masked_words] or [spans]"
         if self.late_head and (words is None or self.random.layers < 2):
@@ -127,17 +129,17 @@ class PretrainingRecipe(TrainingSettings):
         if spans and spans.long_most + 2 > length:
             yield (
                 "spans",
-                f"long_most is {spans.long_most}, which with two special tokens is more than "
-                f"passage_length {length}",
+                f"long_most {spans.long_most} and two special tokens are more than "
+                f"passage_length {length}; give a smaller long_most",
             )
         pairs = words is not None and words.pairs > 0
         if pairs and spans is None:
-            yield "masked_words", "pairs needs [spans], which says how long the spans are"
+            yield "masked_words", "pairs needs a table [spans] with the lengths of spans"
         if pairs and spans and spans.short_most + spans.long_most + 3 > length:
             yield (
                 "masked_words",
-                f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a "
-                f"pair, with three special tokens, is more than passage_length {length}",
+                f"short_most {spans.short_most}, long_most {spans.long_most} and the three special "
+                f"tokens of a pair are more than passage_length {length}; give smaller spans",
             )
 
 
@@ -145,7 +147,7 @@ Pieces = npt.NDArray[np.int32]
 """The word pieces of a text, without special tokens."""
 
 _TOGETHER = 1000
-"""Passages that are cut into pieces together."""
+"""Passages per call of the tokenizer."""
 
 _MASKED, _REPLACED = 0.8, 0.1
 """The shares of the chosen word pieces that are masked and replaced."""
@@ -158,7 +160,7 @@ class PassagePieces:
         texts: the passages' texts.
         tokenizer: a tokenizer of transformers, with a fast backend.
         length: most word pieces of a passage, two special tokens included; the rest is cut off.
-        total: how many passages there are, for the progress.
+        total: the number of passages, for the progress.
 
     Raises:
         DataError: if no passage has a word.
@@ -171,13 +173,13 @@ class PassagePieces:
             encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
             rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
         if not rows:
-            raise DataError("no passage of the collection has a word to learn from")
+            raise DataError("no passage of the collection has a word; give another collection")
         self._pieces: Pieces = np.concatenate(rows)
         self._ends = np.cumsum([len(pieces) for pieces in rows])
 
     @property
     def pieces(self) -> int:
-        """The word pieces of all passages."""
+        """The number of word pieces of all passages."""
         return len(self._pieces)
 
     def __len__(self) -> int:
@@ -188,13 +190,13 @@ class PassagePieces:
 
 
 class MaskedPassages:
-    """The items of a pre-training, in its order: every passage once per round.
+    """The items of a pre-training in random order: each passage once per round.
 
     Args:
         passages: the passages.
-        tokenizer: their tokenizer.
-        recipe: how many items there are, how words are masked and spans drawn; its seed decides the
-            order, the masks and the spans.
+        tokenizer: the passages' tokenizer.
+        recipe: the number of items and the tasks; its seed determines the order, the masks and the
+            spans.
     """
 
     def __init__(self, passages: PassagePieces, tokenizer: Any, recipe: PretrainingRecipe) -> None:
@@ -212,7 +214,7 @@ class MaskedPassages:
         return self._recipe.steps_of(len(self._passages)) * self._recipe.batch_size
 
     def __getitem__(self, place: int) -> tuple[Pieces, np.random.Generator]:
-        """Return a passage's word pieces, and the generator that decides what is drawn for it."""
+        """Return a passage's word pieces, and the random generator of this item."""
         turn, row = divmod(place, len(self._passages))
         pieces = self._passages[int(self._order(turn)[row])]
         return pieces, np.random.default_rng([self._recipe.seed, 1, place])
@@ -221,7 +223,7 @@ class MaskedPassages:
         return np.random.default_rng([self._recipe.seed, 0, turn]).permutation(len(self._passages))
 
     def collate(self, items: Sequence[tuple[Pieces, np.random.Generator]]) -> dict[str, Any]:
-        """Return the tensors of some items, as the model's `forward` takes them."""
+        """Return the tensors of a batch, the arguments of the model's `forward`."""
         batch: dict[str, Any] = {}
         if self._recipe.masked_words is not None:
             batch.update(self._masked(items, self._recipe.masked_words))
@@ -238,7 +240,7 @@ class MaskedPassages:
     def _masked(
         self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
     ) -> dict[str, Any]:
-        """Return masked texts, and what their masked word pieces were."""
+        """Return the tensors of the masked texts, and the original word pieces as targets."""
         batch: dict[str, Any] = {}
         texts = [pieces for pieces, _ in items]
         firsts = [0] * len(items)
@@ -251,7 +253,7 @@ class MaskedPassages:
             self.mask_words(text, task.share, generator)
             for text, (_, generator) in zip(texts, items, strict=True)
         ]
-        rows = [read for read, _ in masked]
+        rows = [masked_text for masked_text, _ in masked]
         if task.pairs:
             rows = [
                 np.insert(row, first, self._last) for row, first in zip(rows, firsts, strict=True)
@@ -263,7 +265,7 @@ class MaskedPassages:
             batch["masked_types"] = (
                 torch.from_numpy(second.astype(np.int64)) * batch["masked_attention"]
             )
-        # A special token stands in front, and in a pair another one between the texts.
+        # A special token precedes the text, and in a pair another one separates the texts.
         places = [
             (row, place + 1 + (task.pairs > 0 and place >= first))
             for row, ((_, chosen), first) in enumerate(zip(masked, firsts, strict=True))
@@ -277,7 +279,7 @@ class MaskedPassages:
     def _draw_pair(
         self, items: Sequence[tuple[Pieces, np.random.Generator]], place: int
     ) -> tuple[Pieces, Pieces, bool]:
-        """Return a short and a long span, and whether both are from the passage of the item."""
+        """Return a short and a long span, and whether both are from the item's passage."""
         assert self._recipe.spans is not None
         spans, (pieces, generator) = self._recipe.spans, items[place]
         same = len(items) == 1 or bool(generator.random() < 0.5)
@@ -288,15 +290,16 @@ class MaskedPassages:
     def mask_words(
         self, pieces: Pieces, share: float, generator: np.random.Generator
     ) -> tuple[Pieces, npt.NDArray[np.bool_]]:
-        """Choose words of a text, and mask, replace or keep their word pieces.
+        """Return a text with chosen words masked, replaced or kept, and which pieces were chosen.
 
         Args:
-            pieces: the text's word pieces.
-            share: the probability that a word is chosen; at least one is.
-            generator: decides what is chosen.
+            pieces: the text's word pieces, shape (pieces,).
+            share: the probability that a word is chosen; at least one word is chosen.
+            generator: the source of the random choices.
 
         Returns:
-            The word pieces to read, and for each of the text's whether it is to be named.
+            The word pieces with masks and replacements, and a Boolean array of the same shape:
+            `True` for each piece to predict.
         """
         words = np.cumsum(~self._continues[pieces])
         words -= words[0]
@@ -304,15 +307,15 @@ class MaskedPassages:
         if not chosen_words.any():
             chosen_words[generator.integers(len(chosen_words))] = True
         chosen = chosen_words[words]
-        fate = generator.random(len(pieces))
-        read = pieces.copy()
-        read[chosen & (fate < _MASKED)] = self._mask
-        replaced = chosen & (fate >= _MASKED) & (fate < _MASKED + _REPLACED)
-        read[replaced] = generator.choice(self._ordinary, replaced.sum())
-        return read, chosen
+        draw = generator.random(len(pieces))
+        masked = pieces.copy()
+        masked[chosen & (draw < _MASKED)] = self._mask
+        replaced = chosen & (draw >= _MASKED) & (draw < _MASKED + _REPLACED)
+        masked[replaced] = generator.choice(self._ordinary, replaced.sum())
+        return masked, chosen
 
     def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
-        """Return the ids and the attention mask of texts, with special tokens around each."""
+        """Return the ids and the attention mask of texts, special tokens added to each."""
         longest = max(len(row) for row in rows) + 2
         ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
         attention = np.zeros((len(rows), longest), dtype=np.int64)
@@ -333,22 +336,22 @@ def _draw_span(pieces: Pieces, least: int, most: int, generator: np.random.Gener
 
 
 def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
-    """Return the encoder of a folder as a module of torch whose output is the recipe's loss.
+    """Return the encoder in a folder as a torch module whose output is the recipe's loss.
 
     Args:
-        folder: the encoder: a BERT with the head of a masked language model.
-        recipe: the tasks, and the seed of Condenser's head.
+        folder: the folder of a BERT with the head of a masked language model.
+        recipe: the tasks, and the seed of the weights that the tasks add.
     """
     functional = torch.nn.functional
 
     class Learner(transformers.BertForMaskedLM):  # type: ignore[misc]
-        """The encoder while it learns."""
+        """The encoder with the heads and the losses of its tasks."""
 
-        # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
+        # If true, the trainer would count the tokens of each part, and scale the loss by them.
         accepts_loss_kwargs = False
 
         def forward(self, **batch: Any) -> dict[str, Any]:
-            """Return the loss of what `MaskedPassages.collate` returned."""
+            """Return ``{"loss": loss}`` for a batch of `MaskedPassages.collate`."""
             loss = 0.0
             if recipe.masked_words is not None:
                 output = self.bert(
@@ -357,11 +360,11 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
                     batch.get("masked_types"),
                     output_hidden_states=recipe.late_head is not None,
                 )
-                loss += self.naming_loss(output, batch)
+                loss += self.masked_words_loss(output, batch)
                 if "same" in batch:
-                    told = self.pair(output.last_hidden_state[:, 0])[:, 0]
+                    logits = self.pair(output.last_hidden_state[:, 0])[:, 0]
                     loss += recipe.masked_words.pairs * (
-                        functional.binary_cross_entropy_with_logits(told, batch["same"])
+                        functional.binary_cross_entropy_with_logits(logits, batch["same"])
                     )
             if recipe.spans is not None:
                 short, long = (
@@ -373,20 +376,23 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
                 )
             return {"loss": loss}
 
-        def naming_loss(self, output: Any, batch: Mapping[str, Any]) -> Any:
-            """Return the cross-entropy of the masked word pieces; no other is given logits."""
+        def masked_words_loss(self, output: Any, batch: Mapping[str, Any]) -> Any:
+            """Return the cross-entropy of the masked word pieces, with Condenser's if it is used.
+
+            Logits are computed only for the masked pieces, which saves memory.
+            """
             rows, columns = batch["places"].unbind(1)
 
-            def name(states: Any) -> Any:
+            def cross_entropy(states: Any) -> Any:
                 return functional.cross_entropy(self.cls(states[rows, columns]), batch["targets"])
 
             assert recipe.masked_words is not None
-            loss = recipe.masked_words.weight * name(output.last_hidden_state)
+            loss = recipe.masked_words.weight * cross_entropy(output.last_hidden_state)
             if recipe.late_head is not None:
                 middle = output.hidden_states[self.config.num_hidden_layers // 2]
                 states = torch.cat([output.last_hidden_state[:, :1], middle[:, 1:]], dim=1)
                 late = self.late(states, src_key_padding_mask=batch["masked_attention"] == 0)
-                loss = loss + recipe.late_head.weight * name(late)
+                loss = loss + recipe.late_head.weight * cross_entropy(late)
             return loss
 
     learner = load_weights(Learner, folder)
@@ -413,23 +419,24 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
 def span_loss(
     short: Any, short_attention: Any, long: Any, long_attention: Any, spans: SpanContrast
 ) -> Any:
-    """Return the losses of the similarities, by their factors, of the spans of a batch.
+    """Return the weighted sum of the contrastive losses of a batch of spans, a scalar tensor.
 
     Args:
         short: token states of the short spans, shape (spans, tokens, dimensions).
         short_attention: 1 for a token and 0 for padding, shape (spans, tokens).
-        long: token states of the long spans, each of the passage of the short one in its row.
-        long_attention: likewise.
-        spans: the factors.
+        long: token states of the long spans, shape (spans, tokens, dimensions). The short and the
+            long span of a row are from one passage.
+        long_attention: 1 for a token and 0 for padding, shape (spans, tokens).
+        spans: the factors of the losses.
     """
     functional = torch.nn.functional
-    own = torch.arange(len(short), device=short.device)
+    positives = torch.arange(len(short), device=short.device)
 
     def contrast(similarities: Any) -> Any:
-        return functional.cross_entropy(similarities * spans.loss_scale, own)
+        return functional.cross_entropy(similarities * spans.loss_scale, positives)
 
-    def cosines(one: Any, other: Any) -> Any:
-        return functional.normalize(one, dim=-1) @ functional.normalize(other, dim=-1).T
+    def cosines(left: Any, right: Any) -> Any:
+        return functional.normalize(left, dim=-1) @ functional.normalize(right, dim=-1).T
 
     def mean(states: Any, attention: Any) -> Any:
         weights = attention[..., None].to(states.dtype)
@@ -450,25 +457,37 @@ def span_loss(
 
 
 def late_interaction(short: Any, short_attention: Any, long: Any, long_attention: Any) -> Any:
-    """Return the mean over a short span's tokens of the highest cosine with a long span's.
+    """Return ColBERT's similarity of each short with each long span.
 
-    The shape is (short spans, long spans); the arguments are those of `span_loss`.
+    It is the mean, over the short span's tokens, of the highest cosine with a token of the long
+    span.
+
+    Args:
+        short: see `span_loss`, also for the other arguments.
+        short_attention: 1 for a token and 0 for padding.
+        long: token states of the long spans.
+        long_attention: 1 for a token and 0 for padding.
+
+    Returns:
+        A tensor of shape (short spans, long spans), with values from -1 to 1.
     """
     functional = torch.nn.functional
-    ours, theirs = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)
-    every = ours.flatten(0, 1) @ theirs.flatten(0, 1).T
-    every = every.view(*short.shape[:2], *long.shape[:2])
-    # Cosines are -1 or more, so that a padding's is never the highest.
-    every = every.masked_fill(long_attention[None, None] == 0, -2.0)
-    weights = short_attention[..., None].to(every.dtype)
-    return (every.amax(3) * weights).sum(1) / weights.sum(1)
+    left, right = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)
+    cosines = left.flatten(0, 1) @ right.flatten(0, 1).T
+    cosines = cosines.view(*short.shape[:2], *long.shape[:2])
+    # A cosine is at least -1, so padding never has the highest value.
+    cosines = cosines.masked_fill(long_attention[None, None] == 0, -2.0)
+    weights = short_attention[..., None].to(cosines.dtype)
+    return (cosines.amax(3) * weights).sum(1) / weights.sum(1)
 
 
 def save_encoder(learner: Any, folder: Path) -> Any:
-    """Write what was learnt without the tasks' own heads, and return it.
+    """Write the trained encoder without the heads of the tasks, and return it.
+
+    The head of the masked language model is kept.
 
     Args:
-        learner: the model, after the training.
+        learner: the model of `load_learner`, after the training.
         folder: an existing folder.
     """
     encoder = transformers.BertForMaskedLM(learner.config)
