@@ -1,1 +1,1 @@
-"""What a system, a plan and a run are, and the makers of runs."""
+"""Systems, plans and runs: what ranks, and how its run files are made."""

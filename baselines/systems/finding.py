@@ -1,7 +1,7 @@
-"""Finding systems by name: ours, those of other packages, and the kind of a saved model.
+"""Find systems by name, in this and in other packages, and the kind of a saved model.
 
-A package adds a system through an entry point of the group ``msshift_bench.baselines``, which names
-its class, a `System`::
+A package adds a system with an entry point of the group ``msshift_bench.baselines``, which names
+a subclass of `System`::
 
     [project.entry-points."msshift_bench.baselines"]
     tf-idf = "my_package.systems:TfIdf"
@@ -48,23 +48,23 @@ _NEURAL = (
 )
 
 _MODULES = "modules.json"
-"""The file in which sentence-transformers names a model's modules."""
+"""The file of sentence-transformers that lists a model's modules."""
 
 _DENSE = "SentenceTransformer"
 
 _SETTINGS = "config_sentence_transformers.json"
-"""The file in which sentence-transformers names a model's class."""
+"""The file of sentence-transformers that contains the name of a model's class."""
 
 
 @cache
 def neural_systems() -> Mapping[str, Any]:
-    """Return the classes of our neural systems by name: the kinds of models."""
+    """Return the kinds of models: name -> class, for the neural systems of this package."""
     return _by_name(_NEURAL)
 
 
 @cache
 def our_systems() -> Mapping[str, type[System]]:
-    """Return the classes of this package's systems by name."""
+    """Return name -> class for the systems of this package."""
     return MappingProxyType({**_by_name(_LEXICAL), **neural_systems()})
 
 
@@ -75,23 +75,23 @@ def _by_name(places: tuple[str, ...]) -> Mapping[str, type[System]]:
 
 @cache
 def find_systems() -> Mapping[str, type[System]]:
-    """Return the classes of all systems by name: those of this package, then those of others.
+    """Return name -> class for all systems: first this package's, then other packages'.
 
-    An entry point that cannot be used is left out, and a warning in the log says why.
+    An entry point that cannot be used is omitted, with a warning and the reason in the log.
     """
     systems = dict(our_systems())
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         try:
             kind = _checked(point)
             if kind.name != point.name:
-                raise UsageError(f"its class has the name {kind.name!r}; both must be the same")
+                raise UsageError(f"its class has the name {kind.name!r}; both must be equal")
             if kind.name in systems:
-                raise UsageError("another system has this name")
+                raise UsageError("another system has this name; choose another name")
             systems[point.name] = kind
-        except Exception as error:  # Whatever another package raises must not stop our systems.
+        except Exception as error:  # An error of another package must not stop our systems.
             reason = str(error) if isinstance(error, UsageError) else repr(error)
             _logger.warning(
-                "the system %s is left out: the entry point %s = %r of the group %s cannot be "
+                "the system %s is omitted: the entry point %s = %r of the group %s cannot be "
                 "used: %s",
                 *(point.name, point.name, point.value, ENTRY_POINTS, reason),
             )
@@ -102,11 +102,11 @@ def load_class(place: str) -> type[System]:
     """Return the class of a system that no package registers.
 
     Args:
-        place: ``module:Class``, e.g. ``my_module:First``, of an installed package or one in the
+        place: ``module:Class``, e.g. ``my_module:First``; the module is installed or in the
             working directory.
 
     Raises:
-        UsageError: if it cannot be imported, or is no complete system.
+        UsageError: if the class cannot be imported, is no `System`, or is abstract.
     """
     if "" not in sys.path:
         sys.path.append("")
@@ -120,11 +120,11 @@ def _checked(point: EntryPoint) -> type[System]:
     """Return the class that an entry point names.
 
     Raises:
-        UsageError: if it names no system, or its class lacks a part of the interface.
+        UsageError: if it is no `System`, or has no name, or an abstract method is not defined.
     """
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, System)):
-        raise UsageError(f"{point.value} must name a class that is a System")
+        raise UsageError(f"{point.value} must be a subclass of System, got {kind!r}")
     lacking = [*([] if hasattr(kind, "name") else ["name"]), *sorted(kind.__abstractmethods__)]
     if lacking:
         raise UsageError(f"its class {kind.__name__} must define {', '.join(lacking)} in its body")
@@ -132,67 +132,69 @@ def _checked(point: EntryPoint) -> type[System]:
 
 
 def kind_of_model(model: str, revision: str | None = None) -> str:
-    """Return the kind of system that a model's settings name, a key of `neural_systems`.
+    """Return the kind in a model's settings, a key of `neural_systems`.
 
     Args:
         model: a folder, or an id of the Hugging Face Hub.
         revision: the branch, tag or commit on the Hub.
 
     Raises:
-        UsageError: if they name none, or are no JSON object.
-        NotFoundError: if there is no such model, or the Hub cannot be reached.
+        UsageError: if the settings contain no known kind, or are no JSON object.
+        NotFoundError: if the model does not exist, or the Hub cannot be reached.
     """
     kind = named_kind(model, revision)
     if kind is None:
         raise UsageError(
-            f"{model} does not say what kind of model it is; name it with --set kind=KIND: one of "
-            + ", ".join(neural_systems())
+            f"the settings of {model} contain no known kind of model; add --set kind=KIND with one "
+            "of " + ", ".join(neural_systems())
         )
     return kind
 
 
 def named_kind(model: str, revision: str | None = None) -> str | None:
-    """Return what `kind_of_model` does; `None` if the settings name no kind."""
+    """Return the kind in a model's settings like `kind_of_model`; `None` if there is no kind."""
     file = _settings(model, revision)
     try:
         settings = json.loads(file.read_bytes()) if file else {}
     except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
-        raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
+        raise UsageError(
+            f"{file} must be a JSON object with a model's settings; copy the model again"
+        )
     first = _first_module(Path(model) / _MODULES)
-    # Older versions of sentence-transformers had modules of this class only, as model2vec has.
+    # Older versions of sentence-transformers, and model2vec, write modules, but no model type.
     return kind_of(str(settings.get("model_type", _DENSE if first else "")), first)
 
 
 def kind_of(model_type: str, module_name: str) -> str | None:
-    """Return the kind of a model; `None` if it is none of ours.
+    """Return the kind of a model, a key of `neural_systems`; `None` if it has no such kind.
 
     Args:
-        model_type: the name of its class in sentence-transformers.
-        module_name: the name of its first module's class.
+        model_type: the name of the model's class in sentence-transformers.
+        module_name: the name of the class of the model's first module.
     """
     kinds = {(kind.model_type, kind.module_name): name for name, kind in neural_systems().items()}
     return kinds.get((model_type, module_name)) or kinds.get((model_type, ""))
 
 
 def _first_module(file: Path) -> str:
-    """Return the name of the class of a model's first module; "" where no file says it."""
+    """Return the name of the class of a model's first module; "" if the file does not exist."""
     if not file.is_file():
         return ""
     try:
         return str(json.loads(file.read_bytes())[0]["type"]).rpartition(".")[2]
     except (ValueError, RecursionError, LookupError, TypeError):
         raise UsageError(
-            f"{file} does not name a model's modules as sentence-transformers does; copy it again"
+            f"{file} must be sentence-transformers' list of a model's modules; copy the model again"
         ) from None
 
 
 def _settings(model: str, revision: str | None) -> Path | None:
-    """Return the file of a model's settings; `None` if the model has none.
+    """Return the file of a model's settings; `None` if the model has no such file.
 
     Raises:
-        NotFoundError: if there is no such model, or the Hub cannot be reached.
+        NotFoundError: if the model does not exist, or the Hub cannot be reached.
     """
     if Path(model).is_dir():
         file = Path(model) / _SETTINGS
@@ -207,20 +209,20 @@ def _settings(model: str, revision: str | None) -> Path | None:
 
 
 def loading_error(what: str, where: str | Path, error: Exception) -> NotFoundError:
-    """Return the error for an encoder or model that neither a folder nor the Hub holds.
+    """Return the error for an encoder or a model that cannot be loaded.
 
     Args:
         what: ``encoder`` or ``model``.
         where: the folder, or the id.
-        error: the library's error.
+        error: the library's error; the message contains its first line.
     """
     first = str(error).strip().partition("\n")[0]
     if Path(where).is_dir():
         return NotFoundError(f"no {what} can be loaded from the folder {where}: {first}")
     if str(where).startswith((".", "/", "~")):
-        return NotFoundError(f"no {what} {where}: there is no such folder")
+        return NotFoundError(f"no {what} {where}: the folder does not exist")
     return NotFoundError(
-        f"no {what} {where}: {first} Give a folder that holds it, or an id of the Hugging Face "
-        "Hub; that must be reachable once, later the copy in the cache serves "
+        f"no {what} {where}: {first} Give a folder that contains it, or an id of the Hugging Face "
+        "Hub. The Hub must be reachable once; later the copy in the cache is used "
         "(HF_HUB_OFFLINE=1)"
     )

@@ -1,9 +1,9 @@
-"""BM25, and BM25 whose k1 and b are chosen on the training queries of each held-out group.
+"""BM25, and BM25 with k1 and b tuned on the training queries of each held-out group's experiment.
 
-The index itself is `msshift_bench.search.bm25`. Source of the choice: Zhan et al., Evaluating
+The index is `msshift_bench.search.bm25`. Source of the tuning: Zhan et al., Evaluating
 Interpolation and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 5.1.2,
-who "tune its parameters on the training data with grid search". They name neither grid, nor
-measure, nor how many queries; those below are ours.
+who "tune its parameters on the training data with grid search". They do not publish the grid, the
+measure or the number of queries; the values below are this package's.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from msshift_bench.search import (
 )
 
 _BLOCK_QUERIES = 8 * BATCH
-"""Queries of a block: 8 MB of passages and scores at depth 1,000."""
+"""Queries per block: 8 MB of passages and scores at depth 1,000."""
 
 
 class Bm25Words(System):
-    """The fields that decide which words BM25 finds, and how much it ranks."""
+    """The fields that both BM25 systems share: words, depth and engine; see `Bm25System`."""
 
     stemmer: str = "english"
     stop_words: str = "english"
@@ -52,10 +52,10 @@ class Bm25Words(System):
         """Return the parameters of the index.
 
         Args:
-            **point: the words of a run, and k1 and b where they are no fields.
+            **point: ``words`` of a run; and ``k1`` and ``b``, if they are no fields of the system.
 
         Raises:
-            UsageError: if a value is impossible.
+            UsageError: if a value is invalid.
         """
         return Bm25Parameters(**dict(self), **point)
 
@@ -72,11 +72,16 @@ class Bm25Words(System):
         Bm25([Passage("1", "word")], self.index_parameters())
 
     def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Index the collection, unless that is done, and rank passages that are not excluded."""
+        """Yield a ranking for each query, without excluded passages.
+
+        Args:
+            parameters: the parameters of the index, which is read or made if needed.
+            run: the run.
+        """
         depth = parameters.depth
         if more := run.exclusions.most(run.queries):
             parameters = replace(parameters, depth=depth + more)
-        # Other machines have an index of their own, and this process only needs the doc_ids.
+        # On a cluster, other machines index the collection; this process only needs the doc_ids.
         index: Bm25 | None = None
         if engine_in_use().address is None:
             with run.stage("index"):
@@ -107,13 +112,13 @@ class Bm25System(Bm25Words):
     b: float = 0.68
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Index the collection, unless that is done, and rank; one index serves all shifts."""
+        """Yield a ranking for each query; the runs of all shifts share one index."""
         yield from self.rank_by(self.index_parameters(words=run.words), run)
 
 
 @dataclass(frozen=True, slots=True)
 class _RankingBlock:
-    """Queries to be ranked for, and what decides their rankings."""
+    """A block of queries, with the collection and the parameters that determine the rankings."""
 
     passages: str
     parameters: Bm25Parameters
@@ -124,7 +129,7 @@ class _RankingBlock:
 
 
 def _find(block: _RankingBlock) -> npt.NDArray[np.int64]:
-    """Return the rankings of a block, packed; see `Bm25.find`."""
+    """Return the rankings of a block as an array; see `Bm25.find`."""
     index = block.index
     if index is None:
         index = named_index(block.address, block.passages, block.parameters, block.stemmed_by)
@@ -134,19 +139,16 @@ def _find(block: _RankingBlock) -> npt.NDArray[np.int64]:
 def _rank(
     run: Run, parameters: Bm25Parameters, ids: PassageIds, index: Bm25 | None
 ) -> Iterator[Ranking]:
-    """Rank passages for the test queries of a run, by the engine in use.
+    """Yield BM25's ranking for each test query of a run, in order, by the engine in use.
 
     Args:
-        run: the run; its passages were streamed.
-        parameters: the parameters.
-        ids: the doc_ids of its collection.
-        index: the index; `None` if only a cluster's machines rank.
-
-    Yields:
-        A ranking for each query, in their order.
+        run: the run, whose passages were streamed before.
+        parameters: the parameters of the index.
+        ids: the doc_ids of the run's collection.
+        index: the index; `None` if the machines of a cluster rank.
 
     Raises:
-        UsageError: if a cluster's machines would not find the collection.
+        UsageError: if the machines of a cluster cannot open the collection.
     """
     passages = run.facts["passages"]["sha256"]
     stemmed_by = stemmer_version(parameters.stemmer)
@@ -163,10 +165,10 @@ def _rank(
 
 K1_GRID = (0.4, 0.6, 0.8, 1.0, 1.2)
 B_GRID = (0.3, 0.45, 0.6, 0.75, 0.9)
-"""The values that are tried, every k1 with every b; 0.82 and 0.68 are tuned on all of MS MARCO."""
+"""The grid: every k1 with every b. It omits 0.82 and 0.68, which are tuned on all of MS MARCO."""
 
 _QUERIES = 500
-"""Most training queries of each group that the choice rests on, by the keyed hash of their ids."""
+"""Most training queries per group used for the tuning, chosen by the keyed hash of their ids."""
 _CUT = 10
 _MEASURE = parse_measure(f"RR@{_CUT}")
 
@@ -174,17 +176,17 @@ _GRID = tuple({"k1": k1, "b": b} for k1, b in product(K1_GRID, B_GRID))
 
 
 class TunedBm25System(Bm25Words):
-    """BM25, with the k1 and b that rank a held-out group's training queries best by RR@10.
+    """BM25 with k1 and b tuned by RR@10 on the training queries of each held-out group's run.
 
-    Every group gives the same queries to whichever experiment trains on it, and their scores are
-    kept. So the collection is indexed for the whole grid only for the first two experiments.
+    A group gives the same queries to all runs that train on it, and their scores are kept. So only
+    the first two runs index the collection for the complete grid.
     """
 
     name = "bm25-tuned"
     per_group = True
 
     def parameters(self) -> dict[str, Any]:
-        """Return the variant, the fields, and how k1 and b are chosen."""
+        """Return the variant, the fields and the parameters of the tuning."""
         tuning = {
             "k1": list(K1_GRID),
             "b": list(B_GRID),
@@ -194,17 +196,19 @@ class TunedBm25System(Bm25Words):
         return {**super().parameters(), "tuning": tuning}
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> None:
-        """Return `None`: it is tuned on queries and their judgements."""
+        """Return `None`: the tuning uses queries and judgements, not triples."""
         del data, held_out
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Choose k1 and b on the training queries, index the collection with them, and rank.
+        """Tune k1 and b on the training queries, and yield a ranking for each query.
 
         Raises:
             DataError: if there are no training queries.
         """
         if not run.train:
-            raise DataError(f"{run.name}: there are no training queries to choose k1 and b on")
+            raise DataError(
+                f"{run.name}: there are no training queries to tune k1 and b; use the system bm25"
+            )
         with run.stage("tune"):
             point = self._tune(run)
         yield from self.rank_by(self.index_parameters(words=run.words, **point), run)
@@ -227,7 +231,7 @@ class TunedBm25System(Bm25Words):
         return _GRID[place]
 
     def _scores(self, rows: Sequence[Row], run: Run) -> dict[str, tuple[float, ...]]:
-        """Return query_id -> its scores at every point of the grid."""
+        """Return query_id -> the query's scores at each point of the grid, in order."""
         if not rows:
             return {}
         relevant = {row.query_id: row.relevant_doc_ids for row in rows}
@@ -236,14 +240,14 @@ class TunedBm25System(Bm25Words):
             replace(self.index_parameters(words=run.words, **point), depth=_CUT) for point in _GRID
         ]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
-            found = dict(zip(relevant, run.first_of_bm25(rows, _CUT, index), strict=True))
-            columns.append(_MEASURE.of_rankings(found, relevant))
+            rankings = dict(zip(relevant, run.first_of_bm25(rows, _CUT, index), strict=True))
+            columns.append(_MEASURE.of_rankings(rankings, relevant))
             report_progress("tune", done, len(_GRID))
         return {query_id: tuple(column[query_id] for column in columns) for query_id in relevant}
 
 
 def _queries_of(train: Iterable[Row]) -> Iterator[Row]:
-    """Yield those training queries of every group that the choice rests on."""
+    """Yield the training queries of each group that are used for the tuning."""
     by_group: dict[str, dict[str, Row]] = {}
     for row in train:
         by_group.setdefault(row.group, {})[row.query_id] = row

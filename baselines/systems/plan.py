@@ -1,7 +1,7 @@
-"""A plan, which run files a system shall make, of which shifts, and where; and making them.
+"""`Plan`: the run files that a system is to make; and `make_runs`, which makes them.
 
-All are checked before the first is made: trained, encoded, ranked and written. What stands whole is
-skipped.
+All runs are checked before the first run is made: trained, encoded, ranked and written. Complete
+runs are skipped.
 """
 
 from __future__ import annotations
@@ -68,44 +68,45 @@ from msshift_bench.shifts import (
 _logger = logging.getLogger(__name__)
 
 _WORK = ".work"
-"""The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
+"""The folder of unfinished work, with folders ``<system>/<shift>/<held-out>``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What shall be made: a system's run files for shifts.
+    """The run files that a system is to make for shifts.
 
-    A system with a model per held-out group gives a run file for each, any other one per shift.
-    Each ranks passages for the test queries of all groups of the shift.
+    A system with a model per held-out group makes a run file for each group, other systems one per
+    shift. Each run ranks passages for the test queries of all groups of the shift.
 
     Attributes:
-        system: the system; see `find_system`.
-        shifts: the shifts, e.g. ``["length", "wh-words"]``; all of the data set, if empty.
-        collection: the collection that the data set was built from, or what `open_collection`
-            takes.
-        out: the folder of run sets; ``<out>/<name>/<shift>/...`` is written.
+        system: the system; see `open_system`.
+        shifts: the shifts, e.g. ``["length", "wh-words"]``; if empty, all shifts of the data set.
+        collection: the collection that the data set was built from, or an argument of
+            `open_collection`.
+        out: the folder of run sets; the runs are written to ``<out>/<name>/<shift>/``.
         data: the built data set; see `open_dataset`.
-        held_out: only the models that hold these groups out; all, if empty. ``nothing`` trains one
-            model with all groups, on as many queries, as the system ``<name>-all``.
-        seeds: train replicates with these seeds, each into a folder of its own; of models that were
-            trained elsewhere, only these; all, if empty.
-        name: the name of the runs' folder and the beginning of their tag, so that two recipes of
-            one system stand side by side; by default the system's.
-        keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
-            its run: ``short.model`` beside ``short.run.gz``.
-        gpus: how many GPUs the training of one model takes; above 1, in as many processes, which
-            torchrun's launcher starts: in a script, call `make_runs` under ``if __name__ ==
-            "__main__"``. Where there is no GPU at all, processors take their place.
-        extra_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), or a
-            file of variants of the shifts' test queries, for which every model searches, too; a
-            folder or an ir_datasets id with passages is searched itself, and nothing of it is
-            excluded; see `read_extra_tests`. Their runs go to ``<out>/<name>/extra/<test set>``,
-            laid out as the others. A run that is complete without them is searched for them again,
-            if its model was kept, or the system is not trained.
-        exclude: passages that must not count for a query, which no ranking holds and no training
-            takes as negatives: ``own-id``, the passage with the query's own id, or a file of lines
-            ``query_id doc_id``. By default those that the data set was built without.
-        output_options: what the caller changes to have runs written elsewhere, for messages.
+        held_out: the held-out groups to make runs for; if empty, all groups. ``nothing`` trains one
+            model with all groups, on as many queries as the smallest experiment, under the name
+            ``<name>-all``.
+        seeds: the seeds of replicates, each with its own folder; without seeds there is one model
+            per group. For models in folders with seeds: if empty, all seeds.
+        name: the name of the runs' folder and the first part of the run tag; by default the
+            system's name. Give two recipes of one system different names.
+        keep_model: whether to keep each trained model, as a folder of sentence-transformers next to
+            its run: ``short.model`` next to ``short.run.gz``.
+        gpus: GPUs for the training of one model. Above 1, torchrun's launcher starts a process for
+            each, or a CPU process if torch finds no GPU. In a script, call `make_runs` under
+            ``if __name__ == "__main__"``.
+        extra_test: name -> an extra test set, for which each model searches, too: a folder with
+            ``queries.tsv`` and ``qrels.tsv``, or a file of variants of the shifts' test queries. A
+            folder or an ir_datasets id with passages is searched instead of the collection, and
+            `exclude` does not apply to it. Runs are written to ``<out>/<name>/extra/<test set>``.
+            For a complete run, only the missing runs of extra test sets are made, if its model was
+            kept or the system is not trained. See `read_extra_tests`.
+        exclude: passages that are never ranked for a query and never its negatives: ``own-id`` for
+            the passage with the query's id, or a file of lines ``query_id doc_id``. By default the
+            passages that the data set was built without.
+        output_options: the options that change where runs are written, for messages.
 
     Examples:
         >>> plan = Plan(system=open_system("bm25"), collection="mini:300", out="runs")
@@ -128,24 +129,23 @@ class Plan:
     output_options: str = "--out or --name"
 
     def __post_init__(self) -> None:
-        """Turn one group or seed into a list of one."""
+        """Turn a single group or seed into a list."""
         object.__setattr__(self, "held_out", several(self.held_out))
         object.__setattr__(self, "seeds", several(self.seeds) or self.system.replicates())
 
     def runs(self) -> list[Run]:
-        """Return the run files, by seed, shift and held-out group; nothing is written.
+        """Return the planned runs, sorted by seed, shift and held-out group; nothing is written.
 
-        What there is of each is checked, and that it may be trained on; what this machine lacks is
-        checked by `System.check`.
+        Existing files of each run are checked, and that training and test queries are disjoint.
+        The machine's libraries and GPUs are not checked; see `check_machine`.
 
         Raises:
-            UnknownNameError: for a shift or group that does not exist.
-            UsageError: if the collection is not the data set's, ``own-id`` is excluded and most
-                passages with the id of a query are not this query, the data set was built without
-                other passages than `exclude`, a run at `out` was made
-                differently, the name cannot be a folder's, a group is to be held out of a system
-                that is not trained, or the model of one is to be kept.
-            NotFoundError: if there is no such data set or collection, or the data set lacks the
+            UnknownNameError: if a shift or group does not exist.
+            UsageError: if a field does not apply to the system, the collection is not the data
+                set's, a run at `out` was made differently, or the name is no folder name. Also if
+                `exclude` differs from the data set's exclusions, or is ``own-id`` although most
+                passages with a query's id are other texts.
+            NotFoundError: if the data set or collection does not exist, or the data set lacks the
                 triples that a system must train on.
             DataError: if the data, or an extra test set, fails a check.
         """
@@ -169,14 +169,14 @@ class Plan:
         tests = {name: _tests_of(source, extra_tests) for name, source in sources.items()}
         exclusions = dataset.exclusions.joined(Exclusions.of(self.exclude), str(dataset.folder))
         if exclusions and not dataset.exclusions:
-            asked = [source.queries() for source in sources.values()]
-            asked += [
+            query_rows = [source.queries() for source in sources.values()]
+            query_rows += [
                 test.rows
-                for of_shift in tests.values()
-                for test in of_shift
+                for shift_tests in tests.values()
+                for test in shift_tests
                 if test.collection is None
             ]
-            queries = {row.query_id: row.text for rows in asked for row in rows}
+            queries = {row.query_id: row.text for rows in query_rows for row in rows}
             exclusions.check(queries, collection.passages(), collection.name)
         models = [
             (name, group)
@@ -203,8 +203,8 @@ class Plan:
         ]
         if holds_manifest(self._folder):
             raise UsageError(
-                f"{self._folder} is a built data set, not a folder of run sets; choose another "
-                f"{self.output_options.partition(' ')[0]}"
+                f"{self._folder} must be a folder of run sets, but is a built data set; choose "
+                f"another {self.output_options.partition(' ')[0]}"
             )
         listing = Listing(dataset.shifts)
         for run in runs:
@@ -214,7 +214,7 @@ class Plan:
             if run.planned_state != "complete" and run.rows is not no_rows:
                 train = run.train
                 counts = sources[run.shift.name].check_disjoint(train, run.held_out)
-                drawn = {} if run.held_out else _described(train)
+                drawn = {} if run.held_out else _training_facts(train)
                 for each in (run, *run.also):
                     each.facts["training"] = {"queries": len(train), **counts, **drawn}
         return runs
@@ -224,31 +224,31 @@ class Plan:
         return Path(self.out).expanduser()
 
     def _check_system(self, shifts: Sequence[Shift]) -> None:
-        """Check the name of the runs, and that what is asked of the system goes with it."""
+        """Check the name of the runs, and that the plan's fields apply to the system."""
         system, name = self.system, self._name
         rules = (
             (
                 self.seeds and "seed" not in type(system).model_fields,
-                f"{system.name} takes no seed, so there are no replicates of it",
+                f"{system.name} has no seed, so it has no replicates; remove the seeds",
             ),
             (
                 not can_name_runs(name),
-                f"{name!r} cannot be a system's name: it names its folder and begins the tag of "
-                "its runs, so it holds no space or '/', does not begin with '.', and is no shift's "
-                "name",
+                "a system's name must have no space or '/', not begin with '.', and be no shift's "
+                f"name, got {name!r}; choose another name",
             ),
             (
                 self.held_out and not system.per_group,
-                f"{name} is not trained, so no group can be held out of it",
+                f"{name} is not trained, so it has no held-out groups; remove them (--held-out)",
             ),
             (
                 NOTHING in self.held_out and not self._with_all_groups,
-                f"a model that holds out {NOTHING} is a system of its own, {name}-all; train it "
-                "without other groups to hold out",
+                f"held-out {NOTHING} makes another system, {name}-all, and cannot be combined with "
+                "groups; make its runs with a separate command",
             ),
             (
                 self._with_all_groups and not system.trains,
-                f"{name} gets models that are trained already, so none is trained with all groups",
+                f"{name} has models that were trained elsewhere, so no model can be trained with "
+                f"all groups; remove the held-out group {NOTHING}",
             ),
             (
                 self._with_all_groups and any(shift.by_size for shift in shifts),
@@ -257,15 +257,15 @@ class Plan:
             ),
             (
                 self.gpus < 1 or (self.gpus > 1 and not system.keeps_models),
-                f"{name} cannot be trained on {self.gpus} GPUs",
+                f"{name} cannot be trained on {self.gpus} GPUs; use 1",
             ),
             (
                 self.keep_model and not (system.per_group and system.trains),
-                f"{name} is not trained, so there is no model to keep",
+                f"{name} is not trained, so it has no model to keep; remove --keep-model",
             ),
             (
                 self.keep_model and not system.keeps_models,
-                f"{name} has no model to keep: its sidecars hold its choice",
+                f"{name} has no model that can be kept; remove --keep-model",
             ),
         )
         for is_broken, problem in rules:
@@ -273,7 +273,7 @@ class Plan:
                 raise UsageError(problem)
 
     def _check_models(self, extra_tests: Sequence[TestSet]) -> None:
-        """Check that models, once trained, can search the collections of test sets."""
+        """Check that trained models can search the collections of extra test sets."""
         system = self.system
         if not (system.per_group and system.trains) or system.keeps_models:
             return
@@ -281,7 +281,7 @@ class Plan:
             if test.collection is not None:
                 raise UsageError(
                     f"{self._name} keeps no model, so it cannot search the passages of {test.name} "
-                    f"({test.folder}); leave this test set out, or choose a system that keeps its "
+                    f"({test.folder}); remove this test set, or choose a system that keeps its "
                     "models"
                 )
 
@@ -312,9 +312,9 @@ class Plan:
         )
         tag = system.tag(name)
         path = run_path(self._folder, name, shift, held_out, seed)
-        is_apart = held_out is not None or seed is not None
-        place = path.parent.relative_to(self._folder) if is_apart else Path(name, shift.name)
-        place /= held_out or "all"
+        in_folder = held_out is not None or seed is not None
+        work = path.parent.relative_to(self._folder) if in_folder else Path(name, shift.name)
+        work /= held_out or "all"
         triples = system.choose_triples(data, group)
         teacher = system.choose_teacher(data, group)
         identity = {
@@ -341,7 +341,7 @@ class Plan:
             triples=triples,
             teacher=teacher,
             exclusions=exclusions,
-            work=self._folder / _WORK / place,
+            work=self._folder / _WORK / work,
             shared=shared,
             path=path,
             tag=tag if tag.startswith(name) else f"{name}-{tag}",
@@ -357,13 +357,13 @@ class Plan:
             if test.collection is not None:
                 searched, excluded = test.collection, Exclusions()
                 facts = {**facts, "collection": searched.name}
-            of_test = replace(
+            extra_run = replace(
                 run,
                 name=f"{run.name} on {test.name}",
                 path=run_path(extra.parent, extra.name, shift, held_out, seed),
                 collection=searched,
                 queries=test.rows,
-                # A variant excludes what its query excludes.
+                # A variant excludes the passages that its query excludes.
                 exclusions=Exclusions(pairs=test.excluding(excluded).excluded),
                 test_set=test.name,
                 identity={
@@ -377,12 +377,12 @@ class Plan:
                 also=(),
                 keep_model=False,
             )
-            run.also = (*run.also, of_test)
+            run.also = (*run.also, extra_run)
         return run
 
 
-def _described(train: Sequence[Row]) -> dict[str, object]:
-    """Return how many training queries each group gives, and the digest of their sorted ids."""
+def _training_facts(train: Sequence[Row]) -> dict[str, object]:
+    """Return the number of training queries per group, and the digest of their sorted ids."""
     groups = Counter(row.group for row in train)
     ids = ContentDigest.of((row.query_id,) for row in train).hexdigest()
     return {"groups": dict(sorted(groups.items())), "queries_sha256": ids}
@@ -392,7 +392,7 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
     """Return the extra test sets for the models of a shift.
 
     Raises:
-        DataError: if an id names one query in the shift's test sets and another one in these.
+        DataError: if a query of an extra test set has the id of another query of the shift's tests.
     """
     queries = source.queries()
     tests = [extra.of_shift(source.shift.name, queries) for extra in extra_tests]
@@ -404,33 +404,33 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
         for row in others:
             raise DataError(
                 f"{len(others)} of {len(extra.rows)} queries of {extra.name} ({extra.folder}) have "
-                f"the ids of other test queries of {source.shift.name}: {row.query_id!r} is "
-                f"{row.text!r} there and {texts[row.query_id]!r} here; give them other ids, in "
-                "queries.tsv and qrels.tsv"
+                f"the ids of other test queries of {source.shift.name}, e.g. {row.query_id!r}: "
+                f"{row.text!r} and {texts[row.query_id]!r}; give them other ids, in queries.tsv "
+                "and qrels.tsv"
             )
     return tests
 
 
 def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
-    """Make the runs of a plan, and skip those that are complete.
+    """Make the runs of a plan, skip complete runs, and return the paths of all run files.
 
-    All are checked before the first is made. After a kill, the same call continues and ends in the
-    same bytes. On a cluster, each run of a system that keeps models is a task, which trains its
-    model and searches with it; what any other system ranks is cut into blocks there.
+    All runs are checked before the first run is made. If the process is killed, the same call
+    continues and ends in the same bytes. On a cluster, each run of a system that keeps models is a
+    task; for other systems each block of queries is a task.
 
     Args:
-        plan: what shall be made.
-        engine: what carries tasks out; by default the one in use, which is this process unless
-            `using_engine` says otherwise.
+        plan: the plan.
+        engine: the engine that runs the tasks; by default the engine in use, which is this process
+            unless `using_engine` sets another.
 
     Returns:
-        The run files, by seed, shift and held-out group.
+        The run files, sorted by seed, shift and held-out group.
 
     Raises:
-        UsageError, NotFoundError, DataError: see `Plan.runs`; or if another process is at work on
-            one of the runs, or a machine of the cluster does not find the folder of runs.
-        MissingError: if the system's libraries are not installed, or there is no GPU although the
-            recipe's precision needs one.
+        UsageError, NotFoundError, DataError: see `Plan.runs`; a UsageError also if another process
+            is writing one of the runs, or a machine of the cluster cannot read the folder of runs.
+        MissingError: if the system's libraries are not installed, or the recipe's precision needs a
+            GPU and there is none.
 
     Examples:
         >>> bm25 = open_system("bm25", changes={"depth": 10})
@@ -445,7 +445,7 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
 
         def lines() -> Iterator[tuple[Run, str]]:
             for number, (name, *_) in enumerate(known, 1):
-                # Nothing holds on to a run that is over, so that what it has read is freed.
+                # No reference to a finished run remains, so that its data is freed.
                 run = runs.popleft()
                 if run.planned_state == "complete":
                     continue
@@ -456,7 +456,7 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
         if missing and on_cluster:
             plan.system.check_installed()
             results = engine_in_use().map(
-                _make_there, lines(), cpus=torch.get_num_threads(), gpus=plan.gpus
+                _make_run_on_cluster, lines(), cpus=torch.get_num_threads(), gpus=plan.gpus
             )
         else:
             for run in runs:
@@ -477,11 +477,11 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
 
 
 def check_machine(run: Run) -> None:
-    """Check that this machine can make a run, if it is to be made.
+    """Check that this machine can make a run; a complete run needs no check.
 
     Raises:
-        UsageError: if another process makes it.
-        MissingError: if this machine lacks something that it needs.
+        UsageError: if another process is making the run.
+        MissingError: if this machine lacks a library or a GPU that the run needs.
     """
     if run.planned_state == "running":
         raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
@@ -490,13 +490,13 @@ def check_machine(run: Run) -> None:
         run.system.check(replace(run, rows=cache(run.rows)))
 
 
-def _make_there(run_and_line: tuple[Run, str]) -> float | None:
-    """Do what `_make_run` does, on a machine of a cluster."""
+def _make_run_on_cluster(run_and_line: tuple[Run, str]) -> float | None:
+    """Check this machine of a cluster, then call `_make_run`."""
     run, _ = run_and_line
     if not run.plan.exists():
         raise UsageError(
-            f"this machine of the cluster does not find {run.work.absolute()}: the folder of runs "
-            "must be one that all machines share, under the same path"
+            f"this machine of the cluster cannot read {run.work.absolute()}; use a folder of runs "
+            "that all machines share under the same path"
         )
     check_machine(run)
     return _make_run(run_and_line)
@@ -506,10 +506,10 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
     """Make a run file and its sidecar, if they are still missing.
 
     Args:
-        run_and_line: the run, and what progress calls it.
+        run_and_line: the run, and its name in the progress.
 
     Returns:
-        The seconds that it took; `None` if another process has made them.
+        The seconds that this took; `None` if another process has made the run.
     """
     run, line = run_and_line
     start = time.monotonic()
@@ -529,7 +529,7 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
             _rank(extra)
             _write_sidecar(extra)
         if not searched_before:
-            # The last file of all, since a run that has one passes for complete.
+            # The sidecar is written last, because a run with a sidecar counts as complete.
             _write_sidecar(run)
     return time.monotonic() - start
 
@@ -549,12 +549,17 @@ def _rank(run: Run) -> None:
 def rank_in_memory(
     run: Run, name: str, facts: dict[str, object], _with_ranks: bool
 ) -> Iterator[OpenedParts]:
-    """Rank for a run, of which no file is written, while its lines are read: `RunSource.open`.
+    """Open a run whose rankings are computed while they are read; no file is written.
+
+    With its first three arguments bound, it is the function `RunSource.open`.
 
     Args:
         run: the run.
-        name: its name in messages.
-        facts: gets the facts of the sidecar when all rankings were read.
+        name: the run's name in messages.
+        facts: the facts of the sidecar are added to it after all rankings were read.
+
+    Yields:
+        The ranked run, and an empty list.
     """
     run = replace(run, rows=cache(run.rows))
     with in_line(run.name), hold_unfinished(run.work, empty_parents=4):
@@ -570,7 +575,7 @@ def _write_sidecar(run: Run) -> None:
 
 
 def _sidecar_facts(run: Run) -> dict[str, Any]:
-    """Return the facts of a sidecar, except for the run file's digest; JSON values."""
+    """Return the facts of a run's sidecar without the run file's digest; JSON values."""
     facts = {
         "schema": 1,
         **run.identity,
@@ -589,6 +594,6 @@ def _sidecar_facts(run: Run) -> dict[str, Any]:
 
 
 def _as_text(value: object, name: str) -> str:
-    """Return the text of a fact that JSON cannot hold: the ranking is made, and is kept."""
-    _logger.warning("%s, a %s, is recorded as its text", name, type(value).__name__)
+    """Return the text of a fact that is no JSON value; an error here would lose the run."""
+    _logger.warning("%s is no JSON value (%s); its text is recorded", name, type(value).__name__)
     return str(value)

@@ -1,7 +1,7 @@
-"""Recipes: one TOML file decides how a model is trained and how it searches.
+"""Recipes: a TOML file determines how a model is trained and how it searches.
 
-`TrainingSettings` holds the fields that all trainings share, `Recipe` those that all neural systems
-share. Each system adds its own in a subclass, and refuses those of the others.
+`TrainingSettings` has the fields of all trainings, and `Recipe` the fields of all neural systems.
+Each system adds fields in a subclass; unknown fields are an error.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from msshift_bench.errors import NotFoundError, UsageError, check_name
 from msshift_bench.settings import Table, later, refusal
 
 RANDOM = "random"
-"""As `Recipe.encoder`: random weights, of the shape in the table ``[random]``. As
-`Recipe.negatives`: passages drawn from the whole collection."""
+"""As `Recipe.encoder`: random weights, with the shape in the table ``[random]``. As
+`Recipe.negatives`: passages drawn from the complete collection."""
 
 BM25 = "bm25"
 """As `Recipe.negatives`: passages that BM25 ranks high. As `Recipe.teacher`: BM25's scores."""
 
 MINED = "mined"
-"""As `Recipe.negatives`: passages that the model itself ranks high, once it was warmed up."""
+"""As `Recipe.negatives`: passages that the model itself ranks high, after a warm-up with BM25's."""
 
 MARGIN_MSE = "margin-mse"
-"""As `Recipe.teacher_loss`: the mean squared error of the margins between passages."""
+"""As `Recipe.teacher_loss`: the mean squared error of the margins between passages' scores."""
 
 KL = "kl"
-"""As `Recipe.teacher_loss`: the divergence of the distributions over a query's passages."""
+"""As `Recipe.teacher_loss`: the Kullback-Leibler divergence of a query's score distributions."""
 
 _KEYS = {
     "similarity": "normalize",
@@ -49,21 +49,21 @@ _KEYS = {
     "query_length": "query_length",
     "passage_length": "passage_length",
 }
-"""Settings of models -> the key of recipes for the same."""
+"""Setting of a model -> the recipe's key for the same setting."""
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 """A number from 0 to 1, without 1."""
 
 
 def multiple(table: Table, larger: str, smaller: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong if one field of a table is no multiple of another."""
+    """Yield (field, problem) if the field `larger` of a table is no multiple of `smaller`."""
     value, part = getattr(table, larger), getattr(table, smaller)
     if value % part:
-        yield larger, f"{value} is no multiple of {smaller} {part}"
+        yield larger, f"must be a multiple of {smaller} {part}, got {value}"
 
 
 class RandomEncoder(Table):
-    """The shape of a BERT that is trained from random initialisation.
+    """The shape and the initialisation of a BERT that is trained from random weights.
 
     Attributes:
         layers: transformer layers.
@@ -72,12 +72,11 @@ class RandomEncoder(Table):
         inner: size of the feed-forward layers.
         vocabulary: most word pieces; they are learnt from the collection's passages.
         dropout: probability, 0 or more and below 1, on hidden states and attention.
-        initial: standard deviation of the initial weights; BERT's is 0.02, which is small for a
-            model of few dimensions that has no pre-training to grow them.
-        matching: whether the model starts with a prior for equal tokens: keys are made like
-            queries, positions count little, and the masked language model's head names the token
-            that it reads. Pre-trained models have learnt this; other models learn it, too, but not
-            in a training of seconds.
+        initial: standard deviation of the initial weights. BERT's 0.02 is small for a model of few
+            dimensions without pre-training.
+        matching: whether the initial weights match equal tokens: keys equal queries, positions
+            have little weight, and the masked language model's head predicts the token at its
+            position. Pre-trained models have learnt this; a short training cannot learn it.
     """
 
     layers: PositiveInt
@@ -90,22 +89,22 @@ class RandomEncoder(Table):
     matching: bool = False
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from multiple(self, "hidden", "heads")
 
 
 class EarlyStopping(Table):
     """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
 
-    The model ranks a fixed set of candidates for the validation queries: the first passages of
-    BM25 and the relevant ones. Training keeps the weights with the highest MRR@10.
+    The model ranks a fixed set of candidates for the validation queries: BM25's first passages and
+    the relevant passages. Training keeps the weights with the highest MRR@10.
 
     Attributes:
         every: steps between validations.
-        queries: most validation queries; their ids decide which ones.
-        depth: how far down BM25's ranking the candidates reach.
-        patience: training ends after so many validations in a row without a better one; 0 for
-            never.
+        queries: most validation queries; they are chosen by their ids.
+        depth: how many of BM25's first passages are candidates.
+        patience: training ends after this number of validations in a row without a higher MRR@10;
+            0 for never.
     """
 
     every: PositiveInt
@@ -119,7 +118,7 @@ class SearchSettings(Table):
 
     Attributes:
         depth: passages per ranking.
-        batch_size: texts encoded together; bi-encoders take at most 16 at once on a processor.
+        batch_size: texts encoded together; bi-encoders encode at most 16 together on a CPU.
     """
 
     depth: PositiveInt = 1000
@@ -127,17 +126,16 @@ class SearchSettings(Table):
 
 
 class TrainingSettings(Table):
-    """How a training goes: the fields that all trainings share, that of an encoder included.
+    """The fields of all trainings, including the pre-training of an encoder.
 
     Attributes:
-        batch_size: examples per step, however many processors they are spread over. An example is a
-            query with its passages; in a pre-training it is a passage.
-        accumulate: parts that a batch is cut into, to save memory. They go through the model one
-            after the other, and in-batch negatives are shared within a part. A divisor of
-            `batch_size`.
-        steps: optimizer steps; give either these or `epochs`.
-        epochs: how often training meets every example, of which each pair of a training query and a
-            relevant passage makes one; the steps follow from their number.
+        batch_size: examples per step, for all processes together. An example is a query with its
+            passages; in a pre-training it is a passage.
+        accumulate: parts of a batch, to save memory; a divisor of `batch_size`. The model computes
+            one part after the other, and in-batch negatives are shared within a part.
+        steps: optimizer steps; give either `steps` or `epochs`.
+        epochs: how many times training uses each example; the number of steps follows from it. Each
+            pair of a training query and a relevant passage is an example.
         learning_rate: AdamW's highest learning rate.
         warmup_steps: steps in which the learning rate rises from 0.
         schedule: the learning rate after the warm-up: ``constant``, or ``linear`` or ``cosine``
@@ -147,23 +145,23 @@ class TrainingSettings(Table):
         adam_beta2: AdamW's decay rate for its mean of the squared gradients; below 1.
         adam_epsilon: the number that AdamW adds to its denominator.
         max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
-        seed: decides the initial weights, the dropout, the order of the examples and what else is
-            drawn, such as negatives; below 2**32.
-        precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. In 16 bits
-            the weights stay in 32 (torch's autocast). ``bf16`` is fast on GPUs and on processors
-            with AMX, and slow on older ones.
+        seed: seed of all random choices: initial weights, dropout, the order of the examples,
+            negatives; below 2**32.
+        precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. With 16 bits
+            the weights are kept in 32 bits (torch's autocast). ``bf16`` is fast on GPUs and on CPUs
+            with AMX, and slow on older CPUs.
         checkpoint_every: steps between checkpoints; a killed training continues from the last one.
-            With a table ``[validation]`` each validation has a checkpoint, and there are no others.
+            With a table ``[validation]``, checkpoints are written at validations only.
         passage_length: most tokens of a passage, special tokens included.
-        random: the shape of an encoder that begins with random weights.
+        random: the shape of an encoder with random initial weights.
     """
 
     name: ClassVar[str]
-    """The system's name, with which the names of its recipes begin."""
+    """The system's name, the first part of its recipes' file names."""
 
     model_type: ClassVar[str] = ""
-    """The name of the model's class in sentence-transformers, with which those of its trainer and
-    arguments begin; "" for a model of transformers."""
+    """The name of the model's class in sentence-transformers; "" for a model of transformers. The
+    names of the classes of its trainer and arguments begin with it."""
 
     _file: RecipeFile | None = PrivateAttr(default=None)
 
@@ -187,20 +185,20 @@ class TrainingSettings(Table):
 
     @property
     def file(self) -> RecipeFile | None:
-        """The file that the fields were read from, if any; some may be replaced since."""
+        """The file that the recipe was read from, or `None`; fields may have changed since."""
         return self._file
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         if (self.steps is None) == (self.epochs is None):
-            yield "steps", "the recipe says how long to train by either steps or epochs"
+            yield "steps", "a recipe needs either steps or epochs, not both"
         yield from multiple(self, "batch_size", "accumulate")
 
     def changed(self, **values: Any) -> Self:
-        """Return the settings with other values; steps take the place of epochs, and these theirs.
+        """Return the settings with other values; `steps` replaces `epochs`, and vice versa.
 
         Raises:
-            UsageError: naming each field whose value cannot be.
+            UsageError: if a value is invalid; the message names each such field.
         """
         for name, other in (("steps", "epochs"), ("epochs", "steps")):
             if values.get(name) is not None:
@@ -208,10 +206,10 @@ class TrainingSettings(Table):
         return super().changed(**values)
 
     def steps_of(self, examples: int) -> int:
-        """Return the optimizer steps of a training.
+        """Return the number of optimizer steps of a training.
 
         Args:
-            examples: how many there are.
+            examples: the number of examples.
         """
         if self.epochs is None:
             assert self.steps is not None
@@ -220,37 +218,37 @@ class TrainingSettings(Table):
 
 
 class Recipe(TrainingSettings):
-    """How a model is trained and searches: the fields that all systems share.
+    """How a model is trained and searches: the fields of all systems.
 
     Attributes:
-        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights, whose
-            shape is then in the table ``[random]``.
+        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights with
+            the shape in the table ``[random]``.
         query_length: most tokens of a query, special tokens included.
-        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high),
-            ``random`` (the whole collection), or ``mined`` (passages that the model itself ranks
-            high, after a warm-up with BM25's); never a relevant passage.
+        negatives: the source of a query's negatives: ``bm25`` (passages that BM25 ranks high),
+            ``random`` (the complete collection), or ``mined`` (passages that the model itself ranks
+            high, after a warm-up with BM25's). A relevant passage is never a negative.
         negatives_per_query: negatives per query and step.
-        negatives_pool: negatives drawn per query; each time training meets the query, it takes the
+        negatives_pool: negatives drawn per query; each time training uses the query, it takes the
             next `negatives_per_query` of them. A multiple of `negatives_per_query`.
-        negatives_depth: how far down the ranking, BM25's or the model's own, negatives are drawn
-            from; random negatives do not need it.
-        negatives_refreshes: how often the model finds its negatives anew, if they are ``mined``:
-            the steps are cut into one part more, all of one length. The first part is the warm-up,
-            and the model searches before each of the others.
-        teacher: whose scores the model learns instead of telling relevant passages from others, or
-            besides (`judgement_weight`): ``bm25``, or the folder of a system's run set, e.g.
-            ``runs/colbert``. Its models are used where they were kept, or else its runs, which then
-            rank the training queries. Each must hold out the group that is held out here.
+        negatives_depth: the rank in BM25's or the model's ranking down to which negatives are
+            drawn; not needed for random negatives.
+        negatives_refreshes: how many times the model mines its negatives, if they are ``mined``.
+            The steps are divided into one more part than this number, all of equal length. The
+            first part is the warm-up, and the model searches before each other part.
+        teacher: the system whose scores the model learns: ``bm25``, or the folder of a system's run
+            set, e.g. ``runs/colbert``. The model then learns from judgements only with
+            `judgement_weight`. The teacher's kept models score; without them its runs do, which
+            must rank for the training queries. Each teacher must hold out the same group.
         teacher_loss: ``margin-mse`` (Hofstaetter et al., 2020) or ``kl`` (the Kullback-Leibler
             divergence, as in TCT-ColBERT), over the passages of a triple.
-        teacher_scale: factor of the teacher's scores; those of the model have `loss_scale`.
-        judgement_weight: a model with a teacher learns from the judgements, too, if this is not 0:
-            their loss, with the batch's negatives, is added with this weight.
-        model: settings of the model: the prompts, with which it is trained and searches, the
-            dimensions that the search keeps, and how the encoder is loaded.
+        teacher_scale: factor of the teacher's scores; the factor of the model's is `loss_scale`.
+        judgement_weight: for a model with a teacher: the weight of the loss by judgements, with
+            in-batch negatives, which is added to the teacher's; 0 for none.
+        model: settings of the model: the prompts of training and search, the dimensions that the
+            search keeps, and how the encoder is loaded.
         search: how the model searches the passages.
-        search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
-            which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
+        search_precision: precision of the weights that encode texts in a search: ``fp32``, or
+            ``bf16``, which halves the time on GPUs and on CPUs with AMX. Vectors are compared in 32
             bits.
         validation: early stopping; without it training keeps the last weights.
     """
@@ -272,26 +270,26 @@ class Recipe(TrainingSettings):
     validation: EarlyStopping | None = None
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from super().rules()
         yield from multiple(self, "negatives_pool", "negatives_per_query")
         if self.negatives != RANDOM and self.negatives_depth is None:
             yield (
                 "negatives",
-                f"{self.negatives!r} needs negatives_depth, how far down the ranking they are "
-                "drawn from, e.g. negatives_depth = 200",
+                f"{self.negatives!r} needs negatives_depth, the last rank to draw negatives from, "
+                "e.g. negatives_depth = 200",
             )
         if (self.encoder == RANDOM) == (self.random is None):
             yield (
                 "encoder",
-                f"it is {self.encoder!r}, and a table [{RANDOM}] goes with encoder = {RANDOM!r} "
-                "and with no other",
+                f"encoder = {RANDOM!r} needs a table [{RANDOM}], and other encoders must not have "
+                f"it, got {self.encoder!r}",
             )
         if self.teacher is None and self.judgement_weight:
             yield (
                 "judgement_weight",
-                f"it is {self.judgement_weight:g} and there is no teacher; judgements alone have "
-                "no weight",
+                f"must be 0 without a teacher, got {self.judgement_weight:g}; remove it, or name "
+                "a teacher",
             )
         refused = self.refused_settings()
         if self.random:
@@ -299,53 +297,61 @@ class Recipe(TrainingSettings):
             refused |= {f"model.{name}": loading for name in OF_LOADING}
         for name in (f"model.{name}" for name in self.model.given()):
             if name in refused:
-                yield name, f"{self.name} does not take it here: {refused[name]}"
+                yield name, f"not accepted in a recipe of {self.name}: {refused[name]}"
 
     @classmethod
     def refused_settings(cls) -> dict[str, str]:
-        """Return ``model.<setting>`` that this system's recipes refuse -> the reason."""
+        """Return ``model.<setting>`` that this system's recipes must not have -> the reason."""
         reasons = {
             **{
-                name: f"it is a setting of {of}"
-                for name, of in ModelSettings.lacked_by(cls).items()
+                name: f"it is a setting of {systems}"
+                for name, systems in ModelSettings.lacked_by(cls).items()
             },
             **{
                 name: f"use {key}, a key of the recipe"
                 for name, key in _KEYS.items()
                 if key.partition(".")[0] in cls.model_fields
             },
-            "device": "a training takes the GPU that torch finds; remove it",
+            "device": "a training uses the GPU that torch finds; remove it",
         }
         return {f"model.{name}": reason for name, reason in reasons.items()}
 
     @classmethod
     def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the fields and their defaults, without settings of models that are refused."""
+        """Yield (field, default), without the settings that recipes must not have."""
         refused = cls.refused_settings()
         yield from (field for field in super().defaults(prefix) if field[0] not in refused)
 
     @classmethod
     def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
-        """Check that there are the fields; `rules` refuses settings of models with a reason."""
+        """Check that the fields exist; settings that a recipe must not have are left to `rules`.
+
+        Args:
+            changes: the names of fields, e.g. ``search.depth``.
+            hint_for: returns a hint for an unknown name; "" for none.
+
+        Raises:
+            UnknownNameError: if a field does not exist.
+        """
         refused = cls.refused_settings()
         super().check_names((name for name in changes if name not in refused), hint_for)
 
     @property
     def parts(self) -> int:
-        """The parts of a training that differ in where their negatives come from."""
+        """The number of parts of a training; each part has other negatives."""
         return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
     def part(self, number: int, steps: int) -> tuple[int, int]:
-        """Return how many steps are done before a part of a training, and after it.
+        """Return the numbers of steps done before and after a part of a training.
 
         Args:
-            number: the part, from 0 on; all have as many steps, but for one more or less.
-            steps: those of the whole training.
+            number: the part, from 0 to `parts` - 1; their lengths differ by at most one step.
+            steps: the steps of the complete training.
         """
         return steps * number // self.parts, steps * (number + 1) // self.parts
 
     def changed(self, **values: Any) -> Self:
-        """Return the recipe with other values; another encoder has no need of ``[random]``."""
+        """Return the recipe with other values; another encoder removes the table ``[random]``."""
         if values.get("encoder", self.encoder) != self.encoder:
             values = {"random": None, **values}
         return super().changed(**values)
@@ -356,18 +362,18 @@ _R = TypeVar("_R", bound=TrainingSettings)
 _END = ".toml"
 
 RECIPES_VARIABLE = "MSSHIFT_RECIPES"
-"""The environment variable that names a folder of recipes, which are found before the packaged."""
+"""The environment variable with a folder of recipes; they replace packaged ones by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
-    """A recipe's file.
+    """The file of a recipe.
 
     Attributes:
-        name: its name for `msshift run --recipe`, e.g. ``paper``.
-        source: its file, as the user named it, or ``<system>-<name>.toml`` in the package or in
-            the folder of `RECIPES_VARIABLE`.
-        text: its content, TOML.
+        name: the recipe's name for `msshift run --recipe`, e.g. ``paper``.
+        source: the path of the file; for a packaged recipe its file name,
+            ``<system>-<name>.toml``.
+        text: the content of the file, TOML.
     """
 
     name: str
@@ -381,19 +387,19 @@ class RecipeFile:
 
     @property
     def about(self) -> str:
-        """Its purpose: the comment on top up to its first colon; "" if there is none."""
+        """The recipe's purpose: the first comment up to its first colon; "" without a comment."""
         lines = takewhile(methodcaller("startswith", "#"), self.text.splitlines())
         return " ".join(line.removeprefix("#").strip() for line in lines).partition(":")[0]
 
 
 def recipe_files() -> Mapping[str, RecipeFile]:
-    """Return the recipes that have a name, by ``<system>-<name>``, sorted.
+    """Return ``<system>-<name>`` -> the file of a recipe, sorted by this name.
 
-    The folder that `RECIPES_VARIABLE` names comes before the recipes of the package.
+    A recipe in the folder of `RECIPES_VARIABLE` replaces a packaged recipe of the same name.
 
     Raises:
-        NotFoundError: if the variable names no folder.
-        UsageError: if a file of that folder is not UTF-8.
+        NotFoundError: if the folder of the variable does not exist.
+        UsageError: if a file in this folder is not UTF-8.
     """
     packaged = Path(str(files("msshift_bench.baselines"))) / "recipes"
     recipes = {
@@ -402,7 +408,9 @@ def recipe_files() -> Mapping[str, RecipeFile]:
     if named := os.environ.get(RECIPES_VARIABLE):
         folder = Path(named).expanduser()
         if not folder.is_dir():
-            raise NotFoundError(f"no folder {folder} of recipes, which {RECIPES_VARIABLE} names")
+            raise NotFoundError(
+                f"{RECIPES_VARIABLE} must be an existing folder of recipes, got {folder}"
+            )
         recipes |= {path.stem: _read_file(path) for path in sorted(folder.glob(f"*{_END}"))}
     return dict(sorted(recipes.items()))
 
@@ -411,23 +419,23 @@ def _read_file(path: Path) -> RecipeFile:
     try:
         return RecipeFile(path.stem, str(path), path.read_bytes().decode())
     except FileNotFoundError:
-        raise NotFoundError(f"no recipe {path}") from None
+        raise NotFoundError(f"no recipe {path}: the file does not exist") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: {error}") from None
+        raise UsageError(f"{path} must be UTF-8: {error}") from None
 
 
 def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
-    """Return a recipe by its name, or one from a file.
+    """Return a recipe, found by its name or read from a file.
 
     Args:
-        kind: the system's class of recipes.
+        kind: the class of the system's recipes.
         recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
 
     Raises:
-        UnknownNameError: if the system has no recipe of that name.
-        NotFoundError: if there is no such file.
-        UsageError: if it is not UTF-8 or not TOML, or a key is unknown, missing, of the wrong type
-            or out of range; the message names every such key with its file and line.
+        UnknownNameError: if the system has no recipe of this name.
+        NotFoundError: if the file does not exist.
+        UsageError: if the file is not UTF-8 or not TOML, or a key is unknown, missing, of the wrong
+            type or out of range; the message names each such key with its file and line.
     """
     if str(recipe).endswith(_END):
         file = _read_file(Path(recipe).expanduser())

@@ -1,20 +1,19 @@
-"""How a model ranks passages: the table ``[search]`` of a recipe, and what it does.
+"""Searchers: they rank passages with a model, by the table ``[search]`` of a recipe.
 
-A model that was trained here, one that is published and one in memory are searched alike, so what
-searches knows the model's kind and nothing of its training. A model that ranks BM25's passages is
-a reranker: its recall is BM25's and cannot shift. Readers of the run must see that, so every run
-names its candidates.
+A searcher depends on the model's kind, not on its training. So trained, published and in-memory
+models are searched in the same way. A model that ranks BM25's passages is a reranker: its recall is
+BM25's and cannot shift. The run tag and the sidecar contain the candidates, so that readers of the
+run see this.
 
-Every retriever searches in one form: passages are encoded block by block, each block in a file of
-its own; every block is searched for all queries; and `TopK` merges the blocks by score, then
-doc_id. So neither the number of blocks nor a kill between two of them changes a ranking.
+Each retriever searches in the same steps. Passages are encoded in blocks, with a file per block;
+each block is searched for all queries; and `TopK` merges the blocks by score, then doc_id. So
+neither the number of blocks nor an interruption between two blocks changes a ranking.
 
-The contract of all rankings, of a plug-in's ``rank``, a ``search`` and a reranker: a ranking maps
-doc_ids of the collection to finite scores. Each query of a run gets exactly one, which is empty if
-nothing is found. Rankings that break the contract are refused: a query without a ranking would be
-scored as if nothing were found for it. The systems of this package make rankings from the rows of
-the collection, so that only the queries of those are checked: a look at each doc_id takes as long
-as BM25's search.
+Rules for all rankings, of a plug-in's ``rank``, a ``search`` and a reranker: a ranking maps doc_ids
+of the collection to finite scores. Each query of a run gets exactly one ranking, which is empty if
+nothing is found. Rankings that break these rules are an error, because a query without a ranking
+would score 0. The systems of this package make rankings from rows of the collection. For them only
+the query_ids are checked, because a check of each doc_id takes as long as BM25's search.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|bm25:([1-9][0-9
 """A recipe's ``candidates``: ``all`` or ``bm25:<number>``."""
 
 Candidates = Sequence[npt.NDArray[np.int64]]
-"""For each query, the places of the passages to score."""
+"""For each query, the indices of the passages to score."""
 
 
 class Searcher(SearchSettings, ABC):
-    """One way to rank passages with a model, which is handed to its methods."""
+    """One way to rank passages with a model, which is an argument of its methods."""
 
     def check_model(self, model: Any) -> None:
-        """Check, before passages are read, that a model can rank them.
+        """Check that a model can rank with this searcher; called before passages are read.
 
         Raises:
-            UsageError: saying what keeps it from that.
+            UsageError: if it cannot; the message contains the reason.
         """
 
     @abstractmethod
@@ -66,79 +65,79 @@ class Searcher(SearchSettings, ABC):
 
         Args:
             model: the model, which does not change.
-            run: the queries to rank for; what is encoded stands in its work folder.
+            run: the queries and the collection; encoded passages are kept in `Run.work`.
         """
 
     def rankings(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each of the run's queries: `depth` passages, none of them excluded.
+        """Yield (query_id, ranking) for each query: at most `depth` passages, none excluded.
 
         Args:
             model: the model, which does not change.
-            run: the queries to rank for.
+            run: the queries, the collection and the exclusions.
         """
         exclusions, more = run.exclusions, run.exclusions.most(run.queries)
-        # Of BM25's first passages none is excluded.
+        # A reranker's candidates, BM25's first passages, contain no excluded passage.
         search = self if self.reranks or not more else self.changed(depth=self.depth + more)
         for query_id, ranking in search.rank(model, run):
             yield query_id, exclusions.left(query_id, ranking, self.depth) if more else ranking
 
     @property
     def reranks(self) -> int:
-        """How many of BM25's first passages it reranks; 0 if it searches by itself."""
+        """The number of BM25's first passages that it reranks; 0 for a retriever."""
         return 0
 
     @property
     def tag(self) -> str:
-        """The part of a run tag that says that the model only reranks; "" for others."""
+        """The last part of a reranker's run tag, ``-reranks-bm25-<number>``; "" for a retriever."""
         return f"-reranks-bm25-{self.reranks}" if self.reranks else ""
 
     @property
     def described_candidates(self) -> str:
-        """What it ranks, in a sidecar's words, e.g. ``reranks BM25's first 1000``."""
+        """The candidates, as a sidecar names them, e.g. ``reranks BM25's first 1000``."""
         return f"reranks BM25's first {self.reranks}" if self.reranks else "all passages"
 
 
 class Scorer(Searcher):
-    """A searcher that can score chosen passages, too: its models can be validated, and teach."""
+    """A searcher that can also score given passages; validation and teachers need it."""
 
     @abstractmethod
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield, for each query, the scores of its candidates among the passages.
+        """Yield, for each query, the scores of its candidates, shape (candidates,).
 
         Args:
             model: the model.
-            queries: texts.
-            passages: texts; each is a candidate of some query.
-            candidates: the places of each query's candidates in `passages`.
+            queries: the texts of the queries.
+            passages: the texts of the passages; each is a candidate of a query.
+            candidates: for each query, the indices of its candidates in `passages`.
         """
 
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-"""The arrays of one block, by name."""
+"""The arrays of one block: name -> array."""
 
 AddBlock = Callable[[TopK, slice, Arrays, slice], None]
-"""``(best, part, block, rows)``: adds the scores that a block's passages, which have these rows in
-the collection, have for a part of the queries."""
+"""``(best, part, block, rows)``: adds to `best` the scores of a block's passages for the queries of
+the slice `part`; `rows` are the rows of the passages in the collection."""
 
 _SIZE = 20_480
-"""Passages per block: 63 MB of vectors with 768 dimensions, and whole matrices of a search."""
+"""Passages per block: 63 MB of vectors with 768 dimensions."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
 
-_TOLD = 128
-"""Rankings that are Python's mappings at the same time."""
+_RANKINGS = 128
+"""Rankings that are in memory as Python mappings at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPassages:
-    """All passages, block by block.
+    """The encoded passages of a collection, in files of blocks.
 
     Attributes:
-        ids: their doc_ids, in the order of the blocks.
-        files: the file of each block's arrays -> the rows of its passages in the collection.
+        ids: the doc_ids of the passages, in the order of the blocks.
+        files: file of a block's arrays -> rows of the block's passages in the collection.
     """
 
     ids: PassageIds
@@ -146,11 +145,11 @@ class EncodedPassages:
 
     @property
     def bytes(self) -> int:
-        """The bytes that the blocks take on disk."""
+        """The size of all blocks on disk in bytes."""
         return sum(file.stat().st_size for file in self.files)
 
     def blocks(self) -> Iterator[tuple[slice, Arrays]]:
-        """Read the arrays of one block after the other."""
+        """Yield the rows and the arrays of each block, one block in memory at a time."""
         for file, rows in self.files.items():
             with np.load(file) as arrays:
                 yield rows, dict(arrays)
@@ -159,16 +158,16 @@ class EncodedPassages:
 def encode_passages(
     encode: Callable[[list[str]], Arrays], passages: Iterable[Passage], folder: Path, total: int = 0
 ) -> EncodedPassages:
-    """Encode passages in blocks on disk; existing blocks are kept.
+    """Encode passages into files of blocks, and return them; existing blocks are used again.
 
-    A block's file name holds the digest of its passages, so that it is used for the same passages
-    only. The folder belongs to one model and must not serve another.
+    A block's file name contains the digest of its passages, but not of the model: use a separate
+    folder for each model.
 
     Args:
-        encode: turns the texts of a block into arrays.
+        encode: returns the arrays of a block's texts.
         passages: the passages; streamed once.
         folder: the folder of the blocks.
-        total: how many passages there are; 0 if that is not known.
+        total: the number of passages, for the progress; 0 if unknown.
     """
     report_progress("encode", 0, total)
     doc_ids: list[str] = []
@@ -189,17 +188,14 @@ def encode_passages(
 def search_blocks(
     add: AddBlock, passages: EncodedPassages, queries: int, *, depth: int, floor: float = -np.inf
 ) -> Iterator[Ranking]:
-    """Rank passages for each query, one block of passages in memory at a time.
+    """Yield a ranking for each query, in order; one block of passages is in memory at a time.
 
     Args:
-        add: adds the scores of one block's passages.
-        passages: the passages.
-        queries: how many queries there are.
+        add: adds the scores of a block's passages; see `AddBlock`.
+        passages: the encoded passages.
+        queries: the number of queries.
         depth: passages per ranking.
-        floor: passages that do not score above it are not ranked.
-
-    Yields:
-        A ranking for each query, in their order.
+        floor: only passages with a score above it are ranked.
     """
     for part in slices(queries, _QUERIES):
         best = TopK(passages.ids, part.stop - part.start, depth, floor)
@@ -207,19 +203,19 @@ def search_blocks(
             add(best, part, block, rows)
             report_progress("search blocks", number, len(passages.files))
         keys = best.keys
-        for some in slices(len(keys), _TOLD):
+        for some in slices(len(keys), _RANKINGS):
             yield from rankings_of(keys[some], passages.ids)
 
 
 def best_of(
     ids: PassageIds, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], depth: int | None
 ) -> Ranking:
-    """Rank some passages by score, then doc_id, both descending, and cut at `depth`.
+    """Return the ranking of the given passages: by score, then doc_id, both descending.
 
     Args:
         ids: the collection's doc_ids.
-        rows: the rows of the passages.
-        scores: their scores.
+        rows: the passages' rows in the collection, shape (passages,).
+        scores: the passages' scores, shape (passages,).
         depth: most passages of the ranking; `None` for all.
     """
     best = np.lexsort((-ids.order[rows], -scores))[:depth]
@@ -230,56 +226,66 @@ class BlockSearch(Scorer):
     """A search over passages that the model encodes in blocks.
 
     Attributes:
-        floor: passages that do not score above it are not ranked.
-        similarities: how models may compare vectors; empty, if that is not their choice.
+        floor: only passages with a score above it are ranked.
+        similarities: the names of the similarities that models may have; empty if models have none.
     """
 
     floor: ClassVar[float] = -np.inf
     similarities: ClassVar[tuple[str, ...]] = ()
 
     def check_model(self, model: Any) -> None:
-        """Check that the model compares vectors as the search does.
+        """Check that the search supports the model's similarity.
 
         Raises:
             UsageError: if it does not.
         """
         if self.similarities and self.compares_by(model) not in self.similarities:
             raise UsageError(
-                f"the model compares vectors by {self.compares_by(model)!r}, and search knows "
-                f"{' and '.join(self.similarities)}; give a function of queries that ranks with "
-                "the model's own retriever, or set its similarity_fn_name to one of these"
+                f"the model's similarity must be {' or '.join(self.similarities)}, got "
+                f"{self.compares_by(model)!r}; give a function of queries that ranks with the "
+                "model's own retriever, or set its similarity_fn_name"
             )
 
     def compares_by(self, model: Any) -> str:
-        """Return the name of the similarity by which a model compares vectors."""
+        """Return the name of a model's similarity, e.g. ``cosine``."""
         return str(model.similarity_fn_name)
 
     @abstractmethod
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return what the model makes of texts: of passages the arrays of a block.
+        """Return the encoded texts: the arrays of a block for passages, any type for queries.
+
+        Args:
+            model: the model.
+            texts: the texts of queries or passages.
+            query: whether the texts are queries.
 
         Raises:
-            DataError: if something of it is not finite.
+            DataError: if a value is not finite.
         """
 
     @abstractmethod
     def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
-        """Add the scores of a block's passages.
+        """Add the scores of a block's passages to `best`.
 
         Args:
-            best: the best passages of the queries so far.
-            queries: some queries, as `encode` returns them.
+            best: the passages with the highest scores of each query so far.
+            queries: queries, as `encode` returns them.
             block: the arrays of the block.
-            rows: the rows of its passages in the collection.
+            rows: the rows of the block's passages in the collection.
         """
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them."""
+        """Yield a ranking for each query; encoded passages of an earlier process are used again."""
         queries, passages = self.encoded(model, run)
         yield from run.ranked(self.search(queries, passages), passages.ids)
 
     def search(self, queries: Any, passages: EncodedPassages) -> Iterator[Ranking]:
-        """Rank all passages for each query, as `encode` returns them."""
+        """Yield a ranking of all passages for each query.
+
+        Args:
+            queries: all queries, as `encode` returns them.
+            passages: the encoded passages.
+        """
 
         def add(best: TopK, part: slice, block: Arrays, rows: slice) -> None:
             self.add(best, queries[part], block, rows)
@@ -288,16 +294,16 @@ class BlockSearch(Scorer):
 
     @property
     def folder(self) -> str:
-        """The folder of the blocks, in that of unfinished work."""
+        """The name of the folder of blocks, in the folder of unfinished work."""
         return "passages"
 
     def sides(self, model: Any, run: Run) -> tuple[Iterable[Passage], list[str]]:
-        """Return the passages and the texts of queries of a run, for `encode`."""
+        """Return the passages of a run and the texts of its queries, to be encoded."""
         del model
         return run.passages(""), [row.text for row in run.queries]
 
     def encoded(self, model: Any, run: Run) -> tuple[Any, EncodedPassages]:
-        """Return the encoded queries of a run, and its passages, encoded unless that is done."""
+        """Return the encoded queries and the encoded passages of a run."""
         with run.stage("encode"):
             given, texts = self.sides(model, run)
             passages = encode_passages(
@@ -311,7 +317,7 @@ class BlockSearch(Scorer):
         return queries, passages
 
 
-# ---- the contract of rankings --------------------------------------------------------------------
+# ---- the rules for rankings ----------------------------------------------------------------------
 
 
 _PAIRS = "it must yield a pair (query_id, ranking) for each query of the run"
@@ -330,20 +336,22 @@ _SIDECAR = (
     ),
     *("run_sha256", "queries_without_passages", CHECKSUM),
 )
-"""The keys of a sidecar that no fact may replace, besides those of the run's identity."""
+"""The keys of a sidecar that no fact may replace, besides the keys of the run's identity."""
 
 
 def checked_rankings(run: Run, given: Any) -> Generator[tuple[str, Ranking], None, None]:
-    """Yield what a system's ``rank`` returned, checked; record the queries of empty rankings.
+    """Yield the pairs that a system's ``rank`` returned, checked.
+
+    The queries of empty rankings are recorded in the run's facts.
 
     Args:
-        run: the run, whose queries were ranked for.
-        given: pairs of a query_id and its ranking, or a mapping.
+        run: the run.
+        given: pairs (query_id, ranking), or a mapping from query_id to ranking.
 
     Raises:
-        UsageError: if it is neither, or the system wrote a fact under a key of the sidecar.
-        DataError: if a query has no ranking or two, a ranking breaks the contract, or all rankings
-            are empty.
+        UsageError: if `given` has another type, or a fact of the system has a key of the sidecar.
+        DataError: if a query has no ranking or two, a ranking breaks the rules of this module, or
+            all rankings are empty.
     """
     pairs = given.items() if isinstance(given, Mapping) else given
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
@@ -356,7 +364,7 @@ def checked_rankings(run: Run, given: Any) -> Generator[tuple[str, Ranking], Non
             raise UsageError(f"rank of {run.system.name} yielded {quoted(pair)}; {_PAIRS}")
         query_id, ranking = pair
         if not left.get(query_id):
-            problem = "has two rankings" if query_id in left else "is no query of this run"
+            problem = "has two rankings" if query_id in left else "is not a query of this run"
             raise DataError(
                 f"{run.name}: {quoted(query_id)} {problem}; yield exactly one ranking for each of "
                 "run.queries"
@@ -376,11 +384,14 @@ def checked_rankings(run: Run, given: Any) -> Generator[tuple[str, Ranking], Non
             f"{missing[0]!r}; yield an empty ranking, {{}}, for a query for which nothing is found"
         )
     if len(empty) == len(left):
-        raise DataError(f"{run.name}: found no passage for any query; all rankings are empty")
+        raise DataError(
+            f"{run.name}: all rankings are empty; check that the queries and the collection belong "
+            "together"
+        )
     if empty:
         run.facts["queries_without_passages"] = sorted(empty)
         _logger.warning(
-            "%s: nothing was retrieved for %d of %d queries, which count 0",
+            "%s: nothing was retrieved for %d of %d queries, which score 0",
             *(run.name, len(empty), len(left)),
         )
 
@@ -389,26 +400,26 @@ def _check_facts(run: Run) -> None:
     for key in run.facts:
         if key in _SIDECAR or key in run.identity:
             raise UsageError(
-                f"run.facts[{key!r}] would replace what the sidecar of {run.name} holds under "
-                f"{key!r}; choose another key"
+                f"run.facts[{key!r}] would replace the key {key!r} of the sidecar of {run.name}; "
+                "choose another key"
             )
 
 
 def checked_ranking(
     given: Any, query_id: str, ids: PassageIds, depth: int | None = None
 ) -> Ranking:
-    """Return a ranking in the order of all systems: by score, then doc_id, both descending.
+    """Return a checked ranking, sorted by score, then doc_id, both descending.
 
     Args:
-        given: doc_id -> score, pairs of both, or mappings with the keys ``id`` and ``score``, as
-            PyLate's retrievers return them.
-        query_id: the query.
+        given: doc_id -> score; or pairs (doc_id, score); or mappings with the keys ``id`` and
+            ``score``, as PyLate's retrievers return them.
+        query_id: the query, for messages.
         ids: the doc_ids of the collection.
-        depth: the most passages to keep; all by default.
+        depth: most passages to keep; by default all.
 
     Raises:
-        UsageError: if it is not made of doc_ids and scores.
-        DataError: if a doc_id stands twice or is not in the collection, or a score is not finite.
+        UsageError: if `given` does not consist of doc_ids and scores.
+        DataError: if a doc_id is repeated or not in the collection, or a score is not finite.
     """
     where = f"the ranking of query {query_id!r}"
     try:
@@ -423,42 +434,42 @@ def checked_ranking(
         raise UsageError(
             f"{where} must map doc_ids to scores, or be a list of pairs (doc_id, score): {error}"
         ) from error
-    if strange := [doc_id for doc_id in doc_ids if not isinstance(doc_id, str)]:
+    if wrong := [doc_id for doc_id in doc_ids if not isinstance(doc_id, str)]:
         raise UsageError(
-            f"{where} holds the doc_id {strange[0]!r} of type {type(strange[0]).__name__}; doc_ids "
-            "are the collection's, as str"
+            f"{where} has the doc_id {wrong[0]!r} of type {type(wrong[0]).__name__}; return the "
+            "doc_ids of the collection, as str"
         )
     if len(set(doc_ids)) < len(doc_ids):
         twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)
-        raise DataError(f"{where} holds the doc_id {twice!r} twice")
+        raise DataError(f"{where} has the doc_id {twice!r} twice; return each passage once")
     rows = ids.rows(doc_ids)
     if None in rows:
         raise DataError(
-            f"{where} holds the doc_id {doc_ids[rows.index(None)]!r}, which no passage of the "
-            "collection has; rank the passages of the collection that the data set was built from"
+            f"{where} has the doc_id {doc_ids[rows.index(None)]!r}, which is not in the "
+            "collection; rank the passages of the collection that the data set was built from"
         )
     check_scores(scores, doc_ids, where)
     return best_of(ids, np.array(rows, np.int64), scores, depth)
 
 
 def check_scores(scores: npt.NDArray[np.float32], names: Sequence[str], where: str) -> None:
-    """Check that a model or a plug-in gave each passage one finite score.
+    """Check that each passage has one finite score.
 
     Args:
-        scores: the scores.
-        names: what messages call each passage.
-        where: where the scores are, for messages.
+        scores: the scores of a model or a plug-in.
+        names: the name of each passage in messages.
+        where: the subject of messages, e.g. ``the ranking of query '7'``.
 
     Raises:
         DataError: if the numbers of scores and passages differ, or a score is not finite.
     """
     if scores.shape != (len(names),):
         raise DataError(
-            f"{where} holds scores of shape {scores.shape} for {len(names)} passages; each passage "
-            "needs one score"
+            f"{where} has scores of shape {scores.shape} for {len(names)} passages; return one "
+            "score per passage"
         )
     for row in np.flatnonzero(~np.isfinite(scores))[:1]:
         raise DataError(
-            f"{where} holds the score {scores[row]} for {names[row]!r}, which is not finite in 32 "
+            f"{where} has the score {scores[row]} for {names[row]!r}; scores must be finite in 32 "
             "bits"
         )

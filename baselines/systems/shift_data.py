@@ -1,4 +1,4 @@
-"""The input of a run: one shift of a data set, its collection, triples to train on, a teacher."""
+"""The input of a run: a shift's part of a data set, the collection, training triples, a teacher."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from msshift_bench.shifts import TRIPLES, Shift, grouped
 from msshift_bench.words import words_fact
 
 NOTHING = "nothing"
-"""What a model holds out that is trained with all groups."""
+"""The held-out group's name of a model that is trained with all groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenTriples:
-    """The training triples that a model is given: those of a data set, or of an experiment.
+    """The training triples of a data set or of an experiment, which a model is trained on.
 
     Attributes:
-        config: what messages call them, e.g. ``length-short-triples``.
-        sha256: the digest of the triples, 64 hexadecimal digits; see `Triples.digest`.
-        where: the folder that holds them.
-        load: returns them as a stream; it raises an `IntegrityError` if a file is missing or is not
-            the one that was built.
+        config: the name of the triples in messages, e.g. ``length-short-triples``.
+        sha256: the digest of the triples, 64 hexadecimal digits; see `TripleStream.digest`.
+        where: the folder of the triples.
+        load: returns the triples as a stream; it raises an `IntegrityError` if a file is missing or
+            was changed.
     """
 
     config: str
@@ -43,13 +43,13 @@ class GivenTriples:
 
 @dataclass(frozen=True, slots=True)
 class ShiftData:
-    """A shift's part of a data set, and the collection that it was built from.
+    """A shift's part of a data set, and the collection that the data set was built from.
 
     Attributes:
         shift: the shift.
         dataset: the data set.
-        collection: the collection; a data set of ids only gets its queries' texts from it.
-        tests: group -> its test queries.
+        collection: the collection; it has the texts of the queries if the data set has only ids.
+        tests: group -> the test queries of the group.
     """
 
     shift: Shift
@@ -59,11 +59,12 @@ class ShiftData:
 
     @classmethod
     def read(cls, shift: Shift, dataset: Dataset, collection: Collection) -> ShiftData:
-        """Read a shift's test queries, and check that the collection is the data set's.
+        """Return the data of a shift, after a check that the collection is the data set's.
 
         Raises:
-            UsageError: if it is another, or lacks the texts of a data set of ids.
-            UnknownNameError: if the data set does not hold the shift.
+            UsageError: if the collection is another, or lacks texts of a data set that has only
+                ids.
+            UnknownNameError: if the data set does not contain the shift.
         """
         test_sets = dataset.test_sets(shift)
         dataset.check_built_from(collection)
@@ -72,9 +73,9 @@ class ShiftData:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The facts that decide what is trained on and asked, for identities and sidecars.
+        """The facts that determine training and test queries, for run identities and sidecars.
 
-        ``words`` is one of them if the data set does not divide texts by white space.
+        ``words`` is included if the data set does not divide texts by white space.
         """
         manifest = self.dataset.manifest
         return {
@@ -92,15 +93,16 @@ class ShiftData:
         return tuple(queries[query_id] for query_id in sorted(queries))
 
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
-        """Return a split of the experiment that holds a group out.
+        """Return the queries of a split of the experiment that holds a group out.
 
-        It is empty if no group is held out. For `NOTHING`, training queries are drawn from all
-        groups, as many as the smallest experiment has. The split ``validation`` of an imported
-        edition may be empty, too.
+        Args:
+            held_out: the group; `None` for no queries. For `NOTHING`, training queries are drawn
+                from all groups, as many as the smallest experiment has.
+            name: ``train`` or ``validation``; ``validation`` may be empty in an imported edition.
 
         Raises:
-            UsageError: if the data set holds no training queries, or ids only and the collection
-                lacks the text of one.
+            UsageError: if the data set has no training queries, or has only ids and the collection
+                lacks the text of a query.
         """
         if held_out is None:
             return ()
@@ -112,16 +114,15 @@ class ShiftData:
             if name == "validation":
                 return ()
             raise UsageError(
-                f"{self.dataset.folder} holds no {name} queries of {config}: it was imported "
-                "without them; import the release again with its training file and the collection "
-                "it refers to"
+                f"{self.dataset.folder} has no {name} queries of {config}: it was imported without "
+                "them; import the release again with its training file and its collection"
             )
         return _with_texts(self.dataset.rows(config, name), self.dataset, self.collection)
 
     def _of_all_groups(self) -> tuple[Row, ...]:
-        """Draw training queries of all groups: equal shares, and no test query of the shift.
+        """Return training queries of all groups in equal shares, without the shift's test queries.
 
-        A group that has fewer gives all; the larger groups give more instead.
+        If a group has fewer queries than its share, all are used, and larger groups give more.
         """
         experiments = [self.split(group, "train") for group in self.shift.groups]
         tested = {row.query_id for row in self.queries()}
@@ -137,7 +138,7 @@ class ShiftData:
         return tuple(rows[query_id] for query_id in sorted(chosen))
 
     def triples(self, held_out: str | None) -> GivenTriples | None:
-        """Return the triples of the experiment that holds a group out; `None` if there are none."""
+        """Return the triples of the experiment that holds a group out; `None` if it has none."""
         config = f"{self.shift.name}-{held_out}{TRIPLES}"
         splits = self.dataset.manifest.configs.get(config)
         if not splits:
@@ -150,22 +151,30 @@ class ShiftData:
         )
 
     def check_disjoint(self, train: Sequence[Row], held_out: str | None) -> dict[str, int]:
-        """Count the queries and texts that training shares with the held-out group's tests.
+        """Count the queries and texts that training shares with the held-out group's test set.
 
-        A shift that comes in sizes has one test set for all. A model that holds out nothing shares
-        no query with any test set.
+        If no group is held out, or the groups of the shift are training sets (`Shift.by_size`),
+        training is compared with all test queries of the shift.
+
+        Args:
+            train: the training queries.
+            held_out: the group; `None` for a model that is trained with all groups.
+
+        Returns:
+            ``leaked``: the shared queries, always 0; ``equal_texts``: the training queries whose
+            text is a test query's.
 
         Raises:
-            DataError: if it shares a query.
+            DataError: if a training query is a test query.
         """
-        is_one = held_out is None or self.shift.by_size
-        tests = self.queries() if is_one else self.tests[str(held_out)]
+        against_all = held_out is None or self.shift.by_size
+        tests = self.queries() if against_all else self.tests[str(held_out)]
         tested = {row.query_id: row.text for row in tests}
         leaked = sum(row.query_id in tested for row in train)
         if leaked:
             raise DataError(
                 f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
-                f"the group that it holds out; the data set in {self.dataset.folder} is wrong"
+                f"the held-out group; build or import the data set {self.dataset.folder} again"
             )
         texts = frozenset(tested.values())
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
@@ -177,23 +186,23 @@ def _with_texts(rows: Sequence[Row], dataset: Dataset, collection: Collection) -
     texts = dict(collection.queries)
     lacking = [row.query_id for row in rows if row.query_id not in texts]
     if lacking:
-        # A release of ids that was imported alone does not say which collection is its own.
+        # A release of ids that was imported without a collection does not contain its name.
         raise UsageError(
-            f"{dataset.folder} holds ids only, and {collection.name} lacks {len(lacking):,} of "
-            f"{len(rows):,} queries, e.g. {lacking[0]!r}; give the collection that they are from"
+            f"{dataset.folder} has only ids, and {collection.name} lacks {len(lacking):,} of "
+            f"{len(rows):,} queries, e.g. {lacking[0]!r}; give the collection of these queries"
         )
     return tuple(row._replace(text=texts[row.query_id]) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringBatch:
-    """The queries and passages that a training meets together, and that are to be scored.
+    """The queries and passages of a training that a teacher is to score.
 
     Attributes:
         queries: the queries.
         doc_ids: the passages' ids.
-        texts: their texts.
-        candidates: for each query, the places of its passages in `doc_ids`, ascending.
+        texts: the passages' texts, in the order of `doc_ids`.
+        candidates: for each query, the indices of its passages in `doc_ids`, ascending.
     """
 
     queries: Sequence[Row]
@@ -204,13 +213,13 @@ class ScoringBatch:
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """Who scores passages for training queries.
+    """A system whose scores a model learns from.
 
     Attributes:
-        facts: what decides the scores, for identities and sidecars; JSON values.
-        score: takes a lesson and what returns the collection's BM25 index; returns the scores of
-            each query's passages, one query's after the other's. It raises a `DataError` if scores
-            are missing.
+        facts: the facts that determine the scores, for run identities and sidecars; JSON values.
+        score: takes a batch and a function that returns the collection's BM25 index; returns the
+            scores of each query's candidates in one array, query after query. It raises a
+            `DataError` if a score is missing.
     """
 
     facts: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Sidecars: what is recorded while something is made, and the JSON file that says what made it."""
+"""Facts for sidecars and other JSON files that describe how a run or a model was made."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
-"""What can change a ranking."""
+"""The packages whose versions can change a ranking."""
 
 
 @dataclass
 class Facts:
-    """Facts recorded while something is made, for the file that says what made it.
+    """Facts and times recorded while a run or a model is made.
 
     Attributes:
-        facts: subject -> facts that are the same whenever it is made again; JSON values, most of
-            them objects.
-        seconds: stage -> seconds in this process, which differ each time.
+        facts: subject -> reproducible facts, equal if it is made again; JSON values.
+        seconds: stage -> seconds in this process.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class Facts:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time that the block takes to a stage."""
+        """Add the time of the ``with`` block to a stage, in seconds."""
         start = time.perf_counter()
         try:
             yield
@@ -60,11 +59,11 @@ class Facts:
 
     @property
     def passage_count(self) -> int:
-        """The number of passages; 0 until they were streamed once."""
+        """The number of passages; 0 before they were streamed once."""
         return int(self.facts.get("passages", {}).get("rows", 0))
 
     def passages_digest(self) -> str:
-        """Return the digest of the passages; "" until they were streamed once."""
+        """Return the digest of the passages; "" before they were streamed once."""
         return str(self.facts.get("passages", {}).get("sha256", ""))
 
     def stream(self, collection: Collection, stage: str = "passages") -> Iterator[Passage]:
@@ -72,7 +71,7 @@ class Facts:
 
         Args:
             collection: the collection.
-            stage: what progress calls it; ``""`` for no progress.
+            stage: the name in the progress; ``""`` for no progress.
         """
         digest = ContentDigest()
         double_encoded = 0
@@ -87,10 +86,10 @@ class Facts:
         }
 
     def circumstances(self, hardware: Mapping[str, object]) -> dict[str, object]:
-        """Return what it was made with: versions, the machine without its name, and seconds.
+        """Return ``versions`` of packages, ``hardware`` and ``seconds``, without the host's name.
 
         Args:
-            hardware: what of the hardware was used beyond processors.
+            hardware: facts about hardware other than CPUs, e.g. ``{"device": "cpu"}``.
         """
         versions = {"python": platform.python_version()}
         for package in _PACKAGES:
@@ -105,34 +104,40 @@ class Facts:
 
 
 def check_same(
-    recorded: Mapping[str, object], identity: Mapping[str, object], source: Path, way_out: str
+    recorded: Mapping[str, object], identity: Mapping[str, object], source: Path, fix: str
 ) -> None:
-    """Check that the facts in a file equal the requested ones.
+    """Check that the facts in a file equal the requested facts.
+
+    Args:
+        recorded: the facts in the file; keys that `identity` lacks are ignored.
+        identity: the requested facts.
+        source: the file.
+        fix: the last sentence of the message.
 
     Raises:
-        UsageError: naming every difference, and how to go on.
+        UsageError: if a fact differs; the message has all differences.
     """
     differences = list(_differences(recorded, identity))
     if differences:
-        raise UsageError(f"{source} differs from this request: {'; '.join(differences)}. {way_out}")
+        raise UsageError(f"{source} differs from this request: {'; '.join(differences)}. {fix}")
 
 
-def read_json(path: Path, cure: str = "it is in the way, move it") -> dict[str, Any]:
+def read_json(path: Path, fix: str = "move the file away") -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Args:
         path: the file.
-        cure: what to do if it holds something else.
+        fix: the last part of the message.
 
     Raises:
-        UsageError: if it holds something else.
+        UsageError: if the content of the file is no JSON object.
     """
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object; {cure}")
+        raise UsageError(f"{path} is not a JSON object; {fix}")
     return value
 
 

@@ -1,7 +1,7 @@
-"""What ranks, and what it makes: a system is its recipe, and a run one file of its rankings.
+"""`System`, which ranks passages, and `Run`, one run file that a system makes.
 
-A system's fields decide the rankings, and its methods make them; a run holds what it ranks for, and
-what there is of the file.
+A system's fields determine the rankings, and its methods compute them. A run has the queries, the
+collection and the training data of the system, and the state of its file.
 """
 
 from __future__ import annotations
@@ -39,40 +39,41 @@ from msshift_bench.words import words_of
 _logger = logging.getLogger(__name__)
 
 MODEL = "model"
-"""The folder of a trained model, in the folder of a run's unfinished work."""
+"""The name of a trained model's folder, in the folder of a run's unfinished work."""
 
 TRAINING_FACTS = "training.json"
-"""The file of facts about a complete training, in the folder of its model."""
+"""The file with the facts of a complete training, in the folder of its model."""
 
 _PLAN = "plan.json"
 
 _WEIGHTS = "weights_sha256"
-"""The key, in a sidecar's facts of a training and in those of a kept model."""
+"""The key of the weights' digest, in a sidecar's training facts and in a kept model's facts."""
 
 State = Literal["complete", "running", "begun", "new"]
-"""What there is of a run: all of it, or a part; ``running`` if another process makes it now."""
+"""The state of a run's files; ``running`` if another process is making the run."""
 
 
 def no_rows(_split: str) -> tuple[Row, ...]:
-    """Return no queries, as the data of a run that is not trained does."""
+    """Return no queries: the `Run.rows` of a run without training."""
     return ()
 
 
 class System(Table, ABC):
-    """Whatever ranks the passages of a collection for queries.
+    """Base class of all systems: a system ranks the passages of a collection for queries.
 
-    A subclass declares the fields that decide its rankings, with their types, as pydantic does:
-    each is checked, recorded in the sidecar, and replaced by ``--set``. The first line of its
-    docstring is what lists say of it.
+    A subclass declares the fields that determine its rankings, with their types, like a pydantic
+    model. Each field is checked, recorded in the sidecar, and can be set with ``--set``. The first
+    line of the docstring describes the system in lists.
 
     Attributes:
         name: the system's name.
-        per_group: whether a model is made for every held-out group: `Run.train` then holds the
-            training queries of the others, and `Run.triples` the data set's triples, if it has any.
-        trains: whether `rank` trains on them; a system that was trained elsewhere gets none.
-        keeps_models: whether a trained model is a folder that can be kept beside its run.
-        training_queries: of one model for all groups: ``none`` if it is not trained, ``everything``
-            if it was trained on queries of every group; "" if that is not known.
+        per_group: whether there is a model for each held-out group. `Run.train` then has the
+            training queries of the other groups, and `Run.triples` the data set's triples, if any.
+        trains: whether `rank` trains a model; if not, `Run.train` is empty and `Run.triples`
+            `None`.
+        keeps_models: whether a trained model is a folder that can be kept next to its run.
+        training_queries: for one model for all groups: ``none`` if it is not trained,
+            ``everything`` if it was trained on queries of all groups; "" if unknown.
 
     Examples:
         >>> class First(System):
@@ -94,13 +95,13 @@ class System(Table, ABC):
 
     @abstractmethod
     def rank(self, run: Run) -> Iterable[tuple[str, Ranking]]:
-        """Yield the query_id and a ranking, doc_id -> score, once for each of the run's queries.
+        """Yield (query_id, ranking) once for each query of a run; a ranking is doc_id -> score.
 
-        A query for which nothing is found gets an empty ranking. The doc_ids are the collection's,
-        and the scores are finite; `checked_rankings` refuses anything else.
+        A query for which nothing is found gets an empty ranking. The doc_ids must be in the
+        collection, and the scores finite; see `checked_rankings`.
 
-        It trains and encodes what is needed, and continues what an earlier process left in
-        `Run.work`.
+        The method also trains the model and encodes the passages. It continues the unfinished work
+        of an earlier process in `Run.work`.
         """
 
     @classmethod
@@ -109,11 +110,11 @@ class System(Table, ABC):
         return (cls.__doc__ or cls.__name__).partition("\n")[0].rstrip(".")
 
     def run_set(self) -> str:
-        """Return the name of its folder in a run set, unless a plan gives another."""
+        """Return the name of the system's run set, which a plan can replace."""
         return self.name
 
     def tag(self, name: str) -> str:
-        """Return the run tag; if it does not begin with the runs' name, that is put before it.
+        """Return the run tag; if it does not begin with `name`, the plan adds it in front.
 
         Args:
             name: the name of the runs' folder.
@@ -121,105 +122,110 @@ class System(Table, ABC):
         return name
 
     def starts_from(self) -> Mapping[str, object] | None:
-        """Return what decides what a model starts from, beyond the fields; `None` for nothing."""
+        """Return the facts of the initial encoder that the fields lack, such as digests, or `None`.
+
+        The facts are JSON values.
+        """
         return None
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> GivenTriples | None:
-        """Return the data set's triples to train on; `None` to train on none of them.
+        """Return the data set's triples to train on; `None` to train without them.
 
         Args:
             data: the shift's part of the data set.
-            held_out: the group that the model must not see; `None` if it is not trained.
+            held_out: the held-out group; `None` if no group is held out.
 
         Raises:
-            NotFoundError: if the system must train on triples that the data set lacks.
+            NotFoundError: if the system needs triples and the data set has none.
         """
         return data.triples(held_out) if self.per_group and self.trains else None
 
     def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
-        """Return who scores the triples of a model that learns a teacher's scores.
+        """Return the teacher whose scores the model learns; `None` if it learns from judgements.
 
         Args:
             data: the shift's part of the data set.
-            held_out: the group that the model must not see; `None` if it is not trained.
+            held_out: the held-out group; `None` if no group is held out.
 
         Raises:
-            NotFoundError: if there is no such teacher.
-            UsageError: if it must not teach this model, which would learn of the group by it.
+            NotFoundError: if the teacher does not exist.
+            UsageError: if the teacher was trained with the held-out group or on other data.
         """
         del data, held_out
         return None
 
     def replicates(self) -> list[int]:
-        """Return the seeds of its models, where they exist already and no seeds are named."""
+        """Return the seeds of a plan that names no seeds; empty for no replicates."""
         return []
 
     def model_facts(self, shift: Shift, held_out: str | None) -> Mapping[str, object]:
-        """Return what decides the model of one run, beyond the fields; JSON values.
+        """Return the facts that determine the model of one run, in addition to the fields.
+
+        The facts are JSON values, such as the digest of the model's files.
 
         Args:
             shift: the shift.
-            held_out: the group that the model must not see; `None` if it is not trained.
+            held_out: the held-out group; `None` if no group is held out.
 
         Raises:
-            NotFoundError: if there is no such model.
-            UsageError: if it is not clear which model is meant.
+            NotFoundError: if the model does not exist.
+            UsageError: if it is not clear which model to use.
         """
         del shift, held_out
         return {}
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the hardware that the system uses beyond processors; JSON values."""
+        """Return facts about hardware other than CPUs that the system uses; JSON values."""
         return {}
 
     def check_installed(self) -> None:
         """Check that the libraries that the system needs are installed.
 
         Raises:
-            MissingExtraError: naming the extra.
+            MissingExtraError: if a library is missing; the message names the extra to install.
         """
 
     def check(self, run: Run) -> None:
-        """Check, before anything is written, that this machine has what a run needs besides.
+        """Check that this machine can make a run; called before anything is written.
 
         Raises:
-            MissingError: saying what is missing, and what to do.
-            DataError: if the data cannot be trained on.
+            MissingError: if e.g. a GPU is missing; the message contains a fix.
+            DataError: if the model cannot be trained on the data.
         """
 
     def forget(self) -> None:
-        """Remove what was kept from one run of a plan for the next, once all are made."""
+        """Remove data kept between the runs of a plan; called after all runs were made."""
 
 
 @dataclass(kw_only=True)
 class Run(Facts):
-    """One run file. A system ranks for its queries; what is made for it stands in its work folder.
+    """One run file, with the inputs of the system that makes it.
 
     Attributes:
-        name: what messages call it, e.g. ``bi-encoder without short of length``.
-        system: the system that makes it.
+        name: the run's name in messages, e.g. ``bi-encoder without short of length``.
+        system: the system that makes the run.
         shift: the shift.
-        held_out: the group that the model must not have seen; `None` if it is not trained.
+        held_out: the group that the model was trained without; `None` if no group is held out.
         collection: the collection to search.
         queries: the test queries of all groups, each once, sorted by query_id.
         rows: returns the queries of the split ``train`` or ``validation``, none of the held-out
-            group; none if no group is held out, or the system does not train.
+            group; no queries if the system does not train.
         triples: the data set's triples to train on; `None` if the system is not trained, or makes
             its own triples.
-        teacher: who scores the triples; `None` if the model learns from judgements.
-        work: the folder of unfinished work, which a later process may continue; it exists when the
-            system is asked to rank.
-        exclusions: the passages that must not count for a query: none is ranked or a negative.
-        test_set: the extra test set that the queries are of; "" for those of the shift.
-        shared: what the runs of a plan share, such as BM25's index.
+        teacher: scores the triples; `None` if the model learns from judgements.
+        work: the folder of unfinished work, which a later process can continue; it exists when
+            `System.rank` is called.
+        exclusions: passages that are never ranked for a query, and never its negatives.
+        test_set: the name of the queries' extra test set; "" for the shift's own test queries.
+        shared: data that the runs of a plan share, such as BM25's index.
         path: the run file.
-        tag: its tag.
-        identity: the facts that decide it: two runs that agree in them are the same. JSON values.
-        also: the runs for extra test sets, which the same model makes.
-        keep_model: whether the model is to stay, in a folder beside the run.
-        gpus: how many GPUs its training takes, each by a process of its own.
-        planned_state: what there was of it when its plan was checked.
-        output_options: what the caller changes to have it written elsewhere, for messages.
+        tag: the run tag.
+        identity: the facts that determine the run: runs with equal facts are equal. JSON values.
+        also: the runs for extra test sets, made with the same model.
+        keep_model: whether to keep the model, in a folder next to the run.
+        gpus: GPUs for the training, with one process each.
+        planned_state: the state of the run when its plan was checked.
+        output_options: the options that change where the run is written, for messages.
     """
 
     name: str
@@ -244,7 +250,7 @@ class Run(Facts):
     planned_state: State = "new"
     output_options: str = "--out or --name"
 
-    # ---- what a system is given --------------------------------------------------------------
+    # ---- inputs of the system ----------------------------------------------------------------
 
     @property
     def train(self) -> tuple[Row, ...]:
@@ -258,18 +264,18 @@ class Run(Facts):
 
     @property
     def words(self) -> str:
-        """How texts are divided into words: as the data set's (`msshift_bench.words.WORDS`)."""
+        """The data set's way to divide texts into words, one of `msshift_bench.words.WORDS`."""
         return words_of(self.identity)
 
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
-        """Stream the passages of the collection; see `stream`."""
+        """Yield the passages of the collection; see `stream`."""
         return self.stream(self.collection, stage)
 
     def texts(self, rows: Mapping[str, int]) -> pa.Array:
-        """Return the texts of some passages of the collection, as an Arrow array of strings.
+        """Return the texts of passages of the collection, as an Arrow array of strings.
 
         Args:
-            rows: doc_id -> the place of its text, from 0 on without a gap.
+            rows: doc_id -> index of its text in the array, from 0 to len(rows) - 1.
         """
         texts: list[str | None] = [None] * len(rows)
         for passage in self.passages():
@@ -279,8 +285,8 @@ class Run(Facts):
         return pa.array(texts, pa.large_string())
 
     @property
-    def _of_collection(self) -> dict[str, Any]:
-        """What the runs of a plan share that search the same collection."""
+    def _shared_of_collection(self) -> dict[str, Any]:
+        """The data that the runs of a plan share for this collection."""
         shared: dict[str, Any] = self.shared.setdefault(self.collection, {})
         return shared
 
@@ -288,11 +294,12 @@ class Run(Facts):
         """Return BM25's index of the collection; the runs of a plan share it.
 
         Args:
-            parameters: its parameters; by default BM25's own, with the words of the data set.
+            parameters: the parameters of the index; by default BM25's defaults, with the words of
+                the data set.
         """
         chosen = parameters or Bm25Parameters(words=self.words)
         warn_of_words([row.text for row in self.queries], chosen.words)
-        shared = self._of_collection
+        shared = self._shared_of_collection
         index: Bm25 | None = shared.get("bm25")
         if index is None or index.parameters != chosen:
             index = kept_index(self.passages, self.passages_digest, chosen)
@@ -303,22 +310,22 @@ class Run(Facts):
     def first_of_bm25(
         self, rows: Sequence[Row], depth: int, index: Bm25 | None = None
     ) -> Iterator[Ranking]:
-        """Yield BM25's first passages for each query, none of them excluded.
+        """Yield BM25's ranking for each query, in order, without excluded passages.
 
         Args:
             rows: the queries.
-            depth: the most passages of a ranking.
-            index: the index; that of `bm25` by default.
+            depth: most passages per ranking.
+            index: the index; by default the index of `bm25`.
         """
-        found = (index or self.bm25()).search(
+        rankings = (index or self.bm25()).search(
             (row.text for row in rows), depth=depth + self.exclusions.most(rows)
         )
-        for row, ranking in zip(rows, found, strict=True):
+        for row, ranking in zip(rows, rankings, strict=True):
             yield self.exclusions.left(row.query_id, ranking, depth)
 
     def passage_ids(self) -> PassageIds:
         """Return the doc_ids of the collection; the runs of a plan share them."""
-        shared = self._of_collection
+        shared = self._shared_of_collection
         ids: PassageIds | None = shared.get("ids")
         if ids is None:
             ids = PassageIds([passage.doc_id for passage in self.passages()])
@@ -327,11 +334,14 @@ class Run(Facts):
         return ids
 
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
-        """Pair the test queries with their rankings, and record the time of the search.
+        """Yield (query_id, ranking) for each test query, and record the time of the search.
 
         Args:
-            rankings: one for each of the test queries, in their order; empty if none is found.
-            ids: the ids of the searched passages.
+            rankings: a ranking for each test query, in their order; empty if nothing is found.
+            ids: the doc_ids of the searched passages.
+
+        Raises:
+            DataError: if there are more rankings than queries.
         """
         self.count_missing(ids)
         stage = f"search {self.test_set}".rstrip()
@@ -341,12 +351,15 @@ class Run(Facts):
                 yield row.query_id, ranking
                 report_progress(stage, done, len(self.queries))
             if next(left, None) is not None:
-                raise DataError(f"{self.name}: there are more rankings than queries")
+                raise DataError(
+                    f"{self.name}: there are more rankings than the {len(self.queries)} queries; "
+                    "return exactly one ranking per query, in their order"
+                )
 
     def count_missing(self, ids: PassageIds) -> None:
-        """Record relevant passages that the collection lacks, and warn of them."""
+        """Record the number of relevant passages that the collection lacks, and log a warning."""
         missing: dict[str, object] = {}
-        # What is said of the training queries is said with the shift's own test queries.
+        # Training queries are counted once, with the shift's own test queries.
         train = () if self.test_set else self.train
         for what, rows in (("test", self.queries), ("train", train)):
             if not rows:
@@ -364,42 +377,42 @@ class Run(Facts):
                 )
         self.facts["relevant_not_in_collection"] = missing
 
-    # ---- what there is of it -----------------------------------------------------------------
+    # ---- state of the run's files ------------------------------------------------------------
 
     @property
     def sidecar(self) -> Path:
-        """The JSON file beside the run."""
+        """The JSON file next to the run, with its facts."""
         return sidecar_path(self.path)
 
     @property
     def plan(self) -> Path:
-        """The file that says what the unfinished work is for."""
+        """The file with the identity of the run that the unfinished work belongs to."""
         return self.work / _PLAN
 
     @property
     def needs_model(self) -> bool:
-        """Whether searching again takes the model that was trained for the run."""
+        """Whether another search needs the model that was trained for the run."""
         return self.system.per_group and self.system.trains and self.system.keeps_models
 
     @property
     def kept_model(self) -> Path:
-        """The folder of the model, where it was kept."""
+        """The folder in which the model is kept; it exists only if the model was kept."""
         return model_path(self.path)
 
     def is_complete(self) -> bool:
-        """Return whether the run is there, whole, and the requested one.
+        """Return whether the run file and its sidecar exist, complete and as requested.
 
         Raises:
-            UsageError: if what is there was made differently, the sidecar was changed, or describes
-                another run.
+            UsageError: if the run was made differently, the sidecar was changed, or the sidecar
+                describes another run file.
         """
         run, sidecar = self.path, self.sidecar
         if not sidecar.is_file():
             return False
-        made_again = f"remove it and {run.name}, and the run is made again"
-        recorded = read_json(sidecar, made_again)
+        fix = f"remove it and {run.name} to make the run again"
+        recorded = read_json(sidecar, fix)
         if not is_as_written(recorded):
-            raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
+            raise UsageError(f"{sidecar} was changed after it was written; {fix}")
         check_same(
             recorded,
             self.identity,
@@ -415,45 +428,46 @@ class Run(Facts):
         return True
 
     def lacking(self) -> list[Run]:
-        """Return the runs for extra test sets that are to be made.
+        """Return the runs for extra test sets that are not complete.
 
         Raises:
-            UsageError: if one is there and was made differently.
+            UsageError: if such a run exists and was made differently.
         """
         return [run for run in self.also if not run.is_complete()]
 
     def state(self) -> State:
-        """Check what is there of the run, and return what it is; nothing is written.
+        """Check the existing files of the run, and return its state; nothing is written.
 
         Raises:
-            UsageError: if it was made differently, nothing says what made it, or it is complete
-                without the model that is to be kept, or that is to search an extra test set; or if
-                the runs of other groups beside it were made by another recipe.
+            UsageError: if the run was made differently, or its file exists without sidecar and
+                unfinished work. Also if the run is complete, but the model that is to be kept or to
+                search an extra test set was not kept. Also if runs of other groups were made by
+                another recipe.
         """
         begun, complete = self.plan.exists(), self.is_complete()
         lacking = self.lacking()
-        awaited = [run.path for run in lacking]
+        missing = [run.path for run in lacking]
         if complete:
             if self.keep_model and not self._has_model():
                 raise UsageError(
-                    f"{self.path} is complete, and its model was not kept; remove the run to train "
+                    f"{self.path} is complete, but its model was not kept; remove the run to train "
                     f"again, or choose another {self.output_options}"
                 )
             if not lacking:
                 return "complete"
             if self.needs_model and not self._has_model():
                 raise UsageError(
-                    f"{self.path} is complete, was made without the test set "
-                    f"{lacking[0].test_set}, and its model was not kept (--keep-model); remove the "
-                    f"run to make both, or choose another {self.output_options}"
+                    f"{self.path} is complete without the test set {lacking[0].test_set}, and its "
+                    "model was not kept (--keep-model); remove the run to make both, or choose "
+                    f"another {self.output_options}"
                 )
         else:
-            awaited.insert(0, self.path)
+            missing.insert(0, self.path)
             self._check_recipe()
-        for path in awaited:
+        for path in missing:
             if path.exists() and not begun:
                 raise UsageError(
-                    f"{path} exists, and nothing says what made it; choose another "
+                    f"{path} exists, but has no sidecar that describes it; choose another "
                     f"{self.output_options}, or remove it"
                 )
         if begun:
@@ -468,33 +482,33 @@ class Run(Facts):
         return "begun" if begun or complete else "new"
 
     def _check_recipe(self) -> None:
-        """Check that the system's runs for other groups and seeds are those of the same recipe.
+        """Check that the system's runs for other groups and seeds have the same recipe.
 
-        Together they are one run set, whose loss would else be one of the recipe.
+        The runs form one run set. Otherwise its loss could be caused by the recipe.
 
         Raises:
-            UsageError: naming the differences.
+            UsageError: if a recipe differs; the message has the differences.
         """
         if self.held_out is None:
             return
-        beside = self.path.parent
-        folder = beside if beside.name == self.shift.name else beside.parent
+        parent = self.path.parent
+        folder = parent if parent.name == self.shift.name else parent.parent
         for sidecar in (*sorted(folder.glob("*.run.json")), *sorted(folder.glob("*/*.run.json"))):
             recorded = read_json(sidecar)
             if sidecar == self.sidecar or not isinstance(recorded.get("parameters"), Mapping):
                 continue
-            recipe_of = partial(_recipe_of, seed=sidecar.parent == beside)
-            cure = (
-                f"Choose another {self.output_options}, or remove {sidecar} and its run: models of "
-                "one system share a recipe"
+            recipe_of = partial(_recipe_of, seed=sidecar.parent == parent)
+            fix = (
+                f"Choose another {self.output_options}, or remove {sidecar} and its run: all models "
+                "of a system must have the same recipe"
             )
-            check_same(recipe_of(recorded), recipe_of(self.identity), sidecar, cure)
+            check_same(recipe_of(recorded), recipe_of(self.identity), sidecar, fix)
 
     def _has_model(self) -> bool:
         """Return whether the model that made the complete run was kept.
 
         Raises:
-            UsageError: if another model stands in its place, as one of a run that was removed.
+            UsageError: if its folder contains another model, e.g. the model of a removed run.
         """
         if not self.kept_model.is_dir():
             return False
@@ -502,18 +516,18 @@ class Run(Facts):
         weights = training.get(_WEIGHTS) if isinstance(training, dict) else None
         if weights is not None and facts.is_file() and read_json(facts).get(_WEIGHTS) != weights:
             raise UsageError(
-                f"{self.kept_model} is not the model that made {self.path.name}, but one that was "
-                "kept before; remove both to train again, or choose another "
+                f"{self.kept_model} is not the model that made {self.path.name}, but an earlier "
+                "model; remove both to train again, or choose another "
                 f"{self.output_options}"
             )
         return True
 
 
 def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
-    """Return what the models of all groups share, of what decides a run."""
+    """Return the facts of a run that must be equal for all groups; without `seed`, for all seeds."""
     return {
         "parameters": {k: v for k, v in facts["parameters"].items() if seed or k != "seed"},
-        # The recipe names a folder or a file, which can hold another encoder by now.
+        # The parameters name the encoder's folder, whose content may have changed.
         "encoder": facts.get("encoder"),
         "trained on the data set's triples": facts.get("released_triples") is not None,
     }
