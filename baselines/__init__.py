@@ -1,4 +1,4 @@
-"""Systems that rank, one file each, and what makes their runs."""
+"""Systems that rank passages, and the functions that train and evaluate them."""
 
 from __future__ import annotations
 

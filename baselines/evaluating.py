@@ -209,9 +209,15 @@ def evaluate(
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
     warnings = list(_warnings(name, result, known is not None))
     if isinstance(system, ModelSystem) and system.kind in neural_systems():
-        idle = ", ".join(unused_prompts(system.model))
-        line = f"{name}: its prompts {idle} are not used; choose one with query_prompt="
-        warnings += [f"{line} or document_prompt="] if idle else []
+        unused = ", ".join(unused_prompts(system.model))
+        warnings += (
+            [
+                f"{name}: its prompts {unused} are not used; choose one with query_prompt= or "
+                "document_prompt="
+            ]
+            if unused
+            else []
+        )
     if kept and not given and "weights_sha256" not in system.parameters():
         warnings.append(
             f"{name}: {len(kept)} of {len(files)} runs already were in {runs} and were not made "

@@ -74,7 +74,7 @@ _WRAPPERS = {
 """Class of torch that wraps a model to compile it or to use several GPUs -> attribute of the
 wrapped model."""
 
-_VERBOSE_LIBRARIES = ("datasets", "transformers")
+_NOISY = ("datasets", "transformers")
 
 
 def open_system(
@@ -221,8 +221,7 @@ class ModelSystem(GivenSystem):
             shutil.rmtree(work, ignore_errors=True)
         work.mkdir(exist_ok=True)
         self._work = work
-        loaded = [sys.modules[name] for name in _VERBOSE_LIBRARIES if name in sys.modules]
-        with silence_libraries(*loaded):
+        with silence_libraries(*(sys.modules[name] for name in _NOISY if name in sys.modules)):
             yield from self.search.rankings(self.model, replace(run, work=work))
 
     def forget(self) -> None:

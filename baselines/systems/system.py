@@ -499,8 +499,8 @@ class Run(Facts):
                 continue
             recipe_of = partial(_recipe_of, seed=sidecar.parent == parent)
             fix = (
-                f"Choose another {self.output_options}, or remove {sidecar} and its run: all models "
-                "of a system must have the same recipe"
+                f"Choose another {self.output_options}, or remove {sidecar} and its run: all "
+                "models of a system must have the same recipe"
             )
             check_same(recipe_of(recorded), recipe_of(self.identity), sidecar, fix)
 
@@ -524,7 +524,7 @@ class Run(Facts):
 
 
 def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
-    """Return the facts of a run that must be equal for all groups; without `seed`, for all seeds."""
+    """Return the facts that are equal in all runs of a run set; `seed`: include the seed."""
     return {
         "parameters": {k: v for k, v in facts["parameters"].items() if seed or k != "seed"},
         # The parameters name the encoder's folder, whose content may have changed.

@@ -480,20 +480,20 @@ def frame(**columns: Any) -> Callable[[list[str]], pd.DataFrame]:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (bm25s.BM25(), "this BM25 has no tokenizer, so nothing tells how"),
+        (bm25s.BM25(), "this BM25 has no tokenizer to divide"),
         (rank_bm25.BM25L([["a"]]), "this BM25L has no tokenizer"),
         (
             of_class("BM25", "rank_bm25", tokenizer=lambda *_: ["a"], get_scores=lambda *_: [1.0]),
-            "get_scores gave scores of shape (1,), and the collection has 300 passages",
+            "get_scores returned scores of shape (1,), but the collection has 300 passages",
         ),
         (({}, matrix()), "test queries have no vector, e.g. '"),
-        (({}, matrix()[:-1]), "the matrix has 299 rows, and mini:300 has 300 passages"),
-        (MtebEncoder("MaxSim"), "compares vectors by 'MaxSim', and search knows dot and cosine"),
-        (frame(qid=["x"], docno=["7"], score=[1.0]), "gave a passage for 'x', which is none of"),
+        (({}, matrix()[:-1]), "the matrix has 299 rows, but mini:300 has 300 passages"),
+        (MtebEncoder("MaxSim"), "must be dot or cosine, got 'MaxSim'; give a"),
+        (frame(qid=["x"], docno=["7"], score=[1.0]), "a passage for 'x', which is none of its 64"),
         (frame(qid=["x"], score=[1.0]), "the table has no column doc_id or docno; rename one of"),
         (lambda queries: [[{"id": "7"}]] * len(queries), "must map doc_ids to scores, or be"),
-        (lambda queries: {}, "the function gave a dict; it must give a list of rankings"),
-        (lambda queries: [], "the function gave 0 rankings for 64 queries"),
+        (lambda queries: {}, "the function returned a dict; return a list of rankings"),
+        (lambda queries: [], "the function returned 0 rankings for 64 queries"),
     ],
 )  # fmt: skip
 def test_what_is_refused(model: Any, message: str, data: Path) -> None:

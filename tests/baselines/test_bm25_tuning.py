@@ -95,7 +95,7 @@ def test_the_models_of_a_run_set_share_a_recipe(given: Values, monkeypatch: Patc
         for begin in (make_runs, plan_runs):
             with pytest.raises(UsageError, match=said) as caught:
                 begin("bm25-tuned", held_out=["long"], **given, **changes)
-            assert "models of one system share a recipe" in str(caught.value)
+            assert "all models of a system must have the same recipe" in str(caught.value)
 
     (short,) = make_runs("bm25-tuned", held_out=["short"], stemmer="none", **given)
     refused('short.run.json differs from this request: stemmer "none" instead of "english"')

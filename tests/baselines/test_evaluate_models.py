@@ -51,8 +51,8 @@ def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Va
     parameters = {**sidecar(one)["parameters"], "model": neural_systems()[kind].model_type}
     assert sidecar(run)["parameters"] == parameters
     assert not result.figures.where(figure="rel_loss")
-    alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
-    reranks = "mine: reranks BM25's first 3 passages, so that its recall is BM25's and cannot shift"
+    alone = "mine: one model for all groups; it has a score on each group, but no Rel Loss"
+    reranks = "mine: reranks BM25's first 3 passages, so its recall is BM25's and cannot shift"
     warnings, tag = [f"mine/length: {SHALLOW} 3", alone], "mine"
     if kind in ("monobert", "monot5", "knrm"):
         warnings, tag = [*warnings, reranks], "mine-reranks-bm25-3"
@@ -75,7 +75,7 @@ def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch
     assert {run["tag"] for run in scores.run_facts()} == {"reranker-reranks-bm25-2"}
     assert result.warnings == [
         f"reranker/length: {SHALLOW} 2 (2 of 2 run files)",
-        "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift",
+        "reranker: reranks BM25's first 2 passages, so its recall is BM25's and cannot shift",
     ]
     folder = given["runs"] / "reranker" / "length"
     of_groups = [sidecar(folder / f"{group}.run.gz") for group in ("short", "long")]
@@ -99,8 +99,8 @@ def test_a_models_own_similarity_is_searched_by(tiny_models: Path, given: Values
     assert all(score <= 1.0001 for ranked in found["cosine"].values() for score in ranked.values())
     sparse = load(tiny_models, "splade")
     for model, similarity, said in (
-        (bare, "euclidean", "by 'euclidean', and search knows dot and cosine"),
-        (sparse, "cosine", "vectors by 'cosine', and search knows dot; give a function"),
+        (bare, "euclidean", "must be dot or cosine, got 'euclidean'"),
+        (sparse, "cosine", "must be dot, got 'cosine'; give a function"),
     ):
         model.similarity_fn_name = similarity
         with pytest.raises(UsageError, match=said):

@@ -410,9 +410,9 @@ def test_packed_bits_are_refused_with_their_conversion(
 ) -> None:
     encode = partial(packed, signed=signed)
     model = SimpleNamespace(encode_query=encode, encode_document=encode)
-    with pytest.raises(UsageError, match=r"gave vectors of u?int8, which are codes") as told:
+    with pytest.raises(UsageError, match=r"vectors of type u?int8: these are codes") as caught:
         evaluate(model, "length", **toy.given())
-    (unpacking,) = re.findall(r"np\.unpackbits\(.*?axis=1\) \* 2\.0 - 1", str(told.value))
+    (unpacking,) = re.findall(r"np\.unpackbits\(.*?axis=1\) \* 2\.0 - 1", str(caught.value))
 
     def unpacked(texts: Sequence[str]) -> Any:
         return eval(unpacking, {"np": np, "vectors": np.asarray(encode(texts))})
@@ -446,17 +446,13 @@ REFUSED: list[tuple[Callable[[Path], Any], dict[str, Any], str]] = [
     (
         lambda folder: _transformer(folder).model,
         {},
-        "this BertModel is a model of torch, and gives",
+        "this BertModel is a torch module that takes no texts",
     ),
-    (
-        lambda folder: {}.__getitem__,
-        {},
-        "does not name what it takes; give a function, e.g. lambda",
-    ),
+    (lambda folder: {}.__getitem__, {}, "cannot be read; give a function, e.g. lambda"),
     (
         lambda folder: lambda held_out: _transformer(folder),
         {},
-        "for 'short', no model; a model has",
+        "for 'short', which is no model; a model has",
     ),
 ]
 """Makes what is no model that ranks here; options; what the message says."""

@@ -128,7 +128,7 @@ def test_without_settings_a_sidecar_is_as_before(toy: Toy, tmp_path: Path) -> No
 def test_unused_prompts_are_a_doubt_until_one_is_chosen(toy: Toy) -> None:
     options = {**toy.given(), "runs": None}
     warnings = evaluate(model_of(toy), "length", **options).warnings
-    assert any("prompts search_query, search_document stand before" in line for line in warnings)
+    assert any("search_query, search_document are not used; choose" in line for line in warnings)
     chosen = {"query_prompt": "search_query", "document_prompt": "search_document"}
     warnings = evaluate(model_of(toy), "length", **options, **chosen).warnings
     assert not any("prompts" in line for line in warnings)

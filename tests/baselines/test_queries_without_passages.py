@@ -150,7 +150,7 @@ def test_a_run_without_any_passage_is_refused(tmp_path: Path, tsv_folder: Any) -
     )
     build_dataset(open_collection(str(folder)), ("length",), tmp_path / "msshift")
     given: dict[str, Any] = {"data": tmp_path / "msshift", "collection": str(folder)}
-    with pytest.raises(DataError, match="bm25 on length: found no passage for any query; all rank"):
+    with pytest.raises(DataError, match="bm25 on length: all rankings are empty; check"):
         make_runs("bm25", out=tmp_path / "runs", **given)
     assert not list(tmp_path.rglob("*.run.gz"))
 

@@ -52,7 +52,7 @@ def test_given_settings_are_in_the_digest(load: Make) -> None:
         ("bi-encoder", "similarity", "cosine", "use normalize, a key of the recipe"),
         ("bi-encoder", "normalize", True, "use normalize, a key of the recipe"),
         ("bi-encoder", "dtype", "float16", "use search_precision, a key of the recipe"),
-        ("bi-encoder", "device", "cuda", "a training takes the GPU that torch finds; remove it"),
+        ("bi-encoder", "device", "cuda", "a training uses the GPU that torch finds; remove it"),
         ("bi-encoder", "revision", "v1", 'encoder = "random" loads no weights; remove it'),
         ("splade", "truncate_dim", 3, "it is a setting of bi-encoders"),
         ("splade", "normalize", True, "it is a setting of bi-encoders"),
@@ -72,7 +72,7 @@ def test_settings_that_a_recipe_refuses(
     with pytest.raises(UsageError) as caught:
         open_system(system, path)
     line = len(recipe.splitlines()) + 2
-    where = f"{path}:{line}: model.{name}: {system} does not take it here: "
+    where = f"{path}:{line}: model.{name}: not accepted in a recipe of {system}: "
     assert str(caught.value).startswith(where + fix)
 
 

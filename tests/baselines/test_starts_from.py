@@ -118,13 +118,13 @@ def test_a_sidecar_names_the_versions_of_libraries(monkeypatch: Patch) -> None:
 def test_settings_of_a_model_that_are_refused(tmp_path: Path, content: str) -> None:
     settings, modules = tmp_path / _SETTINGS, tmp_path / "modules.json"
     settings.write_text(content)
-    with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
+    with pytest.raises(UsageError, match=r"\.json must be a JSON object with a model's"):
         kind_of_model(str(tmp_path))
     with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
         read_json(settings)
     settings.write_text("{}")
     modules.write_text(content)
-    with pytest.raises(UsageError, match=r"modules\.json does not name a model's modules as"):
+    with pytest.raises(UsageError, match=r"modules\.json must be sentence-transformers' list"):
         kind_of_model(str(tmp_path))
 
 

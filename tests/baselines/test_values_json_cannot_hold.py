@@ -129,7 +129,10 @@ def test_an_object_is_named_by_its_key(
         return
     run = given(door, len, data, tmp_path)
     assert recorded(run, *DOORS[door]) == "<built-in function len>"
-    assert f"{name}, a builtin_function_or_method, is recorded as its text" in caplog.messages
+    assert (
+        f"{name} is no JSON value (builtin_function_or_method); its text is recorded"
+        in caplog.messages
+    )
 
 
 @pytest.mark.every(3)

@@ -275,4 +275,4 @@ def test_a_folder_of_recipes_comes_before_the_packaged_ones(msshift: Command, wo
     assert "from msshift.toml" not in msshift("verify", "kept/data").stderr
     refused = msshift("list", "splade", MSSHIFT_RECIPES="nowhere")
     assert refused.returncode == 3
-    assert "no folder nowhere of recipes, which MSSHIFT_RECIPES names" in refused.stderr
+    assert "MSSHIFT_RECIPES must be an existing folder of recipes, got nowhere" in refused.stderr

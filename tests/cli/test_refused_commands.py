@@ -57,7 +57,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("build --test-size 0", 2, "test-size"),
         ("import one two --check", 2, "--check needs one checkout, got 2"),
         ("run bm25 --data nowhere", 3, "no built data set at nowhere"),
-        ("run bm25 --recipe mini", 2, "bm25 is not trained by a recipe; leave 'mini' out"),
+        ("run bm25 --recipe mini", 2, "bm25 has no recipe; remove the recipe 'mini'"),
         ("run bm25 --set sede=1 --set seed=3", 2, "2 unknown fields of bm25:\n"),
         ("submit --out entry", 2, "give the folder of a system's run sets and --system FILE"),
         ("evaluate nowhere", 3, "no folder nowhere"),

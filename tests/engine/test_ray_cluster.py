@@ -168,7 +168,7 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     with caplog.at_level("INFO"):
         with monkeypatch.context() as patch:
             patch.setattr(plan, "write_json", lambda *_: None)
-            with pytest.raises(UsageError, match=r"find .*/short: the folder of runs must"):
+            with pytest.raises(UsageError, match=r"cannot read .*/short; use a folder of runs"):
                 run("elsewhere")
         assert run("ray") == expected
         assert len(cluster.nodes) == 1

@@ -105,7 +105,7 @@ def test_a_kept_model_searches_there_and_a_machine_without_the_folder_is_refused
     shutil.copytree(made.run_set, lost / "bi-encoder")
     with (
         using_engine(OneMachine(before=lambda task: task[0].plan.unlink())),
-        pytest.raises(UsageError, match=r"does not find .*/short: the folder of runs must be one"),
+        pytest.raises(UsageError, match=r"cannot read .*/short; use a folder of runs"),
     ):
         make_runs("bi-encoder", out=lost, **given)
     assert not (lost / "bi-encoder/extra").exists()

@@ -77,7 +77,7 @@ def test_they_are_remarked(data: Path, tmp_path: Path, caplog: pytest.LogCapture
     model = SentenceTransformer(str(tmp_path / "my-bi-encoder"), local_files_only=True)
     model.prompts = {"search_query": "query: ", "search_document": "passage: "}
     warnings = evaluate(model, "length", data=data, depth=5, progress=False).warnings
-    assert any("prompts search_query, search_document stand before no text" in d for d in warnings)
+    assert any("prompts search_query, search_document are not used" in d for d in warnings)
     model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
     open_system(str(tmp_path / "saved"))
-    assert "its prompts search_document, search_query stand before no text" in caplog.text
+    assert "its prompts search_document, search_query are not used" in caplog.text

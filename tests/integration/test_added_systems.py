@@ -201,7 +201,7 @@ def test_a_module_that_ends_the_program_has_the_last_word(
     [
         ("no_such_module:First", "cannot be used as a system: No module named"),
         (f"{__name__}:Frist", "cannot be used as a system: module .* has no attribute 'Frist'"),
-        (f"{__name__}:STRICT", "must name a class that is a System"),
+        (f"{__name__}:STRICT", "must be a subclass of System, got "),
         (f"{__name__}:Unready", "its class Unready must define rank in its body"),
     ],
 )
@@ -223,9 +223,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("first", f"{__name__}:STRICT", "must name a class that is a System"),
-        ("second", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
-        ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
+        ("first", f"{__name__}:STRICT", "must be a subclass of System, got "),
+        ("second", f"{__name__}:First", "its class has the name 'first'; both must be equal"),
+        ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be equal"),
         ("unready", f"{__name__}:Unready", "its class Unready must define rank in its body"),
         ("unready", f"{__name__}:Nameless", "its class Nameless must define name in its body"),
         ("gone", "no_such_package.systems:Gone", 'ModuleNotFoundError("No module named'),
@@ -249,7 +249,7 @@ def test_a_package_that_cannot_be_used_makes_a_warning(
     assert list(find_systems()) == [*our_systems(), "other"]
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().startswith(f"the system {name} is left out: the entry point {name}")
+    assert record.getMessage().startswith(f"the system {name} is omitted: the entry point {name}")
     assert reason in record.getMessage()
 
 
@@ -258,7 +258,7 @@ def test_a_name_that_is_taken_is_left_out(
 ) -> None:
     installed += [EntryPoint("first", f"{__name__}:First", finding.ENTRY_POINTS)] * 2
     assert list(find_systems()) == [*our_systems(), "first"]
-    assert caplog.messages[0].endswith("cannot be used: another system has this name")
+    assert caplog.messages[0].endswith("another system has this name; choose another name")
 
 
 MORE = (
@@ -282,7 +282,7 @@ def test_the_list_shows_systems_of_other_packages(
     install(site, MORE, SECOND)
     assert "second       Ranks second" in msshift("list").stdout
     (message,) = caplog.messages
-    assert message.startswith("the system gone is left out: the entry point gone = 'more.")
+    assert message.startswith("the system gone is omitted: the entry point gone = 'more.")
 
 
 @pytest.mark.extended
@@ -290,4 +290,4 @@ def test_an_installed_package_adds_a_system_to_the_console_script(tmp_path: Path
     install(tmp_path / "site", MORE, SECOND)
     done = run_script(["list"], tmp_path, {"PYTHONPATH": str(tmp_path / "site")})
     assert "second       Ranks second" in done.stdout
-    assert done.stderr.startswith("the system gone is left out: the entry point gone = 'more.")
+    assert done.stderr.startswith("the system gone is omitted: the entry point gone = 'more.")

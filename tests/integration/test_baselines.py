@@ -243,15 +243,15 @@ def test_the_states_of_a_run(data: Path, tmp_path: Path) -> None:
             "unknown group of wh-words 'short'",
         ),
         ({"what": "bi-encoder", "recipe": "pol"}, UnknownNameError, "'pol': did you mean"),
-        ({"held_out": ["short"]}, UsageError, "bm25 is not trained, so no group can be held out"),
-        ({"seeds": [1]}, UsageError, "bm25 takes no seed, so there are no replicates of it"),
-        ({"keep_model": True}, UsageError, "bm25 is not trained, so there is no model to keep"),
+        ({"held_out": ["short"]}, UsageError, "bm25 is not trained, so it has no held-out groups"),
+        ({"seeds": [1]}, UsageError, "bm25 has no seed, so it has no replicates"),
+        ({"keep_model": True}, UsageError, "bm25 is not trained, so it has no model to keep"),
         ({"data": "none"}, NotFoundError, "no built data set at"),
-        ({"out": None}, UsageError, "is a built data set, not a folder of run sets"),
+        ({"out": None}, UsageError, "must be a folder of run sets, but is a built data set"),
         ({"collection": "./none"}, NotFoundError, "no folder"),
         ({"collection": "mini:301"}, UsageError, r"collection 'mini:300' .* and 'mini:301' holds"),
         *(
-            ({"name": name}, UsageError, "cannot be a system's name: it names its folder and")
+            ({"name": name}, UsageError, "name must have no space or '/'.*choose another")
             for name in ("", ".", "a/b", "a b", ".hidden", "length")
         ),
     ],

@@ -82,7 +82,7 @@ def test_replicates_have_a_folder_each_and_a_dry_run_lists_what_is_left(
     shutil.rmtree(model_path(runs[1]))
     again = msshift(*command)
     assert again.returncode == 2
-    assert "seed-2/short.run.gz is complete, and its model was not kept; remove" in again.stderr
+    assert "seed-2/short.run.gz is complete, but its model was not kept; remove" in again.stderr
 
 
 @pytest.mark.neural
@@ -150,7 +150,7 @@ def test_all_runs_are_checked_before_the_first_is_made(
     last.parent.mkdir(parents=True)
     last.write_bytes(b"precious")
     for refuse in (plan_runs, make_runs):
-        with pytest.raises(UsageError, match=r"long\.run\.gz exists, and nothing says"):
+        with pytest.raises(UsageError, match=r"long\.run\.gz exists, but has no sidecar"):
             refuse(**both)
     assert [path.name for path in (tmp_path / "runs").rglob("*") if path.is_file()] == [last.name]
     shutil.rmtree(tmp_path / "runs")
@@ -253,14 +253,14 @@ def test_scores_of_weights_in_16_bits_are_nearly_the_same(kind: str, tiny_models
 @pytest.mark.parametrize(
     ("model", "options", "error", "words"),
     [
-        ("bert", {}, UsageError, "bert does not say what kind of model it is.*monobert"),
+        ("bert", {}, UsageError, "settings of .*bert contain no known kind of model.*monobert"),
         ("bert", {"kind": "colbrt"}, UnknownNameError, "'colbrt': did you mean 'colbert'"),
         ("my-splade", {"search.candidates": 3}, UsageError, "candidates: there is no s"),
         ("nowhere", {"kind": "bi-encoder"}, NotFoundError, "no model .*nowhere: "),
         # What a BERT lacks of these models would be random.
-        ("bert", {"kind": "colbert"}, UsageError, "bert lacks weights of a model of colbert"),
-        ("bert", {"kind": "monobert"}, UsageError, "bert lacks weights of a model of monobert"),
-        ("my-bi-encoder", {"kind": "splade"}, UsageError, "is a model of bi-encoder, as its set"),
+        ("bert", {"kind": "colbert"}, UsageError, "bert lacks weights of a model of kind colbert"),
+        ("bert", {"kind": "monobert"}, UsageError, "lacks weights of a model of kind monobert"),
+        ("my-bi-encoder", {"kind": "splade"}, UsageError, "is a model of kind bi-encoder .*remove"),
         ("bert", {"kind": "monot5"}, NotFoundError, "can be loaded from the folder .*/bert: "),
     ],
 )

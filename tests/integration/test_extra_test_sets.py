@@ -117,7 +117,7 @@ def test_complete_runs_rank_another_test_set_with_their_kept_models(
     assert all(words in done.stdout for words in ("nDCG@10", "R@1000", "MRR@10", "short", "mean"))
 
     shutil.rmtree(folder / "short.model")
-    with pytest.raises(UsageError, match="was made without the test set later, and its model"):
+    with pytest.raises(UsageError, match="is complete without the test set later, and its model"):
         make_runs("bi-encoder", **{**given, "extra_test": {"later": graded}})
 
 
@@ -172,7 +172,7 @@ def test_test_sets_that_are_refused(
         *((name, "graded", UsageError, wrong_name) for name in ("a/b", ".dl", "b c", "length")),
         ("dl19", "nowhere", NotFoundError, "no folder .*nowhere for the test set dl19"),
         ("dl19", "empty", NotFoundError, r"empty holds no queries.tsv"),
-        ("dl19", "other", DataError, f"'{row.query_id}' is 'another text' there and"),
+        ("dl19", "other", DataError, f"'{row.query_id}': 'another text' and"),
     ):
         with pytest.raises(kind, match=words):
             make_runs("bm25", extra_test={name: tmp_path / folder}, **given)

@@ -148,7 +148,7 @@ def test_other_requests_in_the_folder_of_an_experiment(
     scores = out / "scores" / "knrm" / "test-24-seed1.parquet"
     changed = {**pq.read_schema(scores).metadata, b"initial_weights_sha256": b"0"}
     pq.write_table(pq.read_table(scores).replace_schema_metadata(changed), scores)
-    with pytest.raises(DataError, match=r"test-24-seed1\.parquet: its model started from other"):
+    with pytest.raises(DataError, match=r"test-24-seed1\.parquet: the initial weights differ"):
         run(out, given)
 
 

@@ -123,7 +123,7 @@ def test_pretrainings_that_are_refused(folder: Path, encoder: Path) -> None:
     for done, words in (
         (pretrain(folder, "encoder", "--set", "seed=9"), "seed 5 instead of 9. Choose another --"),
         (pretrain(folder, "damaged"), "model.safetensors is not what pretraining.json describes"),
-        (pretrain(folder, "one"), "holds something else"),
+        (pretrain(folder, "one"), "is not empty and no encoder"),
         (pretrain(folder, "new", recipe="nimi"), "'mini'"),
     ):
         assert (done.returncode, words in done.stderr.replace("\n", " ")) == (2, True), done.stderr

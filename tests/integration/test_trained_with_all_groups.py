@@ -116,10 +116,10 @@ def test_what_cannot_be_trained_with_all_groups(words: Path, tmp_path: Path) -> 
     given: dict[str, Any] = {"data": words, "out": tmp_path / "runs"}
     with pytest.raises(UsageError, match="bm25-all is not trained"):
         plan_runs("bm25", held_out=["nothing"], **given)
-    with pytest.raises(UsageError, match="holds out nothing is a system of its own, bm25-tuned"):
+    with pytest.raises(UsageError, match="held-out nothing makes another system, bm25-tuned-all"):
         plan_runs("bm25-tuned", held_out=["nothing", "short"], **given)
     with pytest.raises(UsageError, match=r"restrain-14k are training sets, .*choose other shifts"):
         plan_runs("bm25-tuned", ["restrain-14k"], held_out="nothing", **given)
     folders = str(tmp_path / "{held_out}")
-    with pytest.raises(UsageError, match="models that are trained already"):
+    with pytest.raises(UsageError, match="models that were trained elsewhere"):
         plan_runs(folders, held_out=["nothing"], **given)

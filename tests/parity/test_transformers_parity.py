@@ -379,5 +379,5 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
 
 def test_a_weight_of_judgements_needs_a_teacher(small_model: Any) -> None:
     _, recipe = small_model(neural_systems()["bi-encoder"])
-    with pytest.raises(UsageError, match=r"judgement_weight: it is 0\.5 and there is no teacher"):
+    with pytest.raises(UsageError, match=r"must be 0 without a teacher, got 0\.5"):
         recipe.changed(judgement_weight=0.5)
