@@ -116,5 +116,5 @@ def test_the_models_of_a_run_set_share_a_recipe(given: Values, monkeypatch: Patc
 def test_options_that_are_refused(given: Values) -> None:
     with pytest.raises(UsageError, match="of bm25-tuned 'k1': it is a field of bm25; valid are"):
         plan_runs("bm25-tuned", k1=1.0, **given)
-    with pytest.raises(UsageError, match="bm25-tuned has no model to keep"):
+    with pytest.raises(UsageError, match="bm25-tuned has no model that can be kept"):
         make_runs("bm25-tuned", keep_model=True, **given)

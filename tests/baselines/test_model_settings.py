@@ -160,11 +160,11 @@ REFUSED: list[tuple[Callable[[Toy], Any], dict[str, Any], str]] = [
     (model_of, {"truncate_dim": 0}, "the settings of mine: truncate_dim: "),
     (model_of, {"dtype": "int8"}, "the settings of mine: dtype: "),
     (model_of, {"query_length": 2}, "the settings of mine: query_length: "),
-    (model_of, {"revision": "v1"}, "revision is for models in folders or on the Hub"),
+    (model_of, {"revision": "v1"}, "revision is an option for models in folders or on the Hub"),
     (lambda toy: sparse(toy.bert), {"truncate_dim": 3}, "truncate_dim is of bi-encoders, and mine"),
     (lambda toy: cross(toy.bert, 1), {"query_prompt": "q"}, "query_prompt is of models that enc"),
     (lambda toy: static(toy.bert), {"passage_length": 9}, "begins with a StaticEmbedding, which"),
-    (lambda _: lambda queries: [], {"query_prompt": "q"}, "is for models of sentence-transformers"),
+    (lambda _: lambda queries: [], {"query_prompt": "q"}, "is an option for models of sentence-tran"),
 ]  # fmt: skip
 
 

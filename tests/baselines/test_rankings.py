@@ -131,7 +131,7 @@ def test_an_object_that_searches_keeps_the_same_contract(door: str, given: Value
         return [{"7": float("inf")} for _ in texts]
 
     model = SimpleNamespace(search=search)
-    with pytest.raises(DataError, match="the score inf for '7', which is not finite"):
+    with pytest.raises(DataError, match="the score inf for '7'; scores must be finite"):
         evaluate(model if door == "object" else lambda group: model, name="mine", **given)
 
 
