@@ -96,6 +96,9 @@ def open_system(
         changes: new values of fields: name -> value, or ``table.name`` -> value for a field of a
             table. For the fields of a model see `open_model`.
 
+    Returns:
+        An object of the named class; for published models a `ModelSystem` or `ModelFolders`.
+
     Raises:
         UnknownNameError: if the system, recipe or field does not exist.
         UsageError: if a value is invalid, or a system that has no recipe is given one.

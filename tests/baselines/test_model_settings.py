@@ -164,7 +164,7 @@ REFUSED: list[tuple[Callable[[Toy], Any], dict[str, Any], str]] = [
     (lambda toy: sparse(toy.bert), {"truncate_dim": 3}, "truncate_dim is of bi-encoders, and mine"),
     (lambda toy: cross(toy.bert, 1), {"query_prompt": "q"}, "query_prompt is of models that enc"),
     (lambda toy: static(toy.bert), {"passage_length": 9}, "begins with a StaticEmbedding, which"),
-    (lambda _: lambda queries: [], {"query_prompt": "q"}, "is an option for models of sentence-tran"),
+    (lambda _: lambda queries: [], {"query_prompt": "q"}, "an option for models of sentence-"),
 ]  # fmt: skip
 
 

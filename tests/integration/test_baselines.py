@@ -177,7 +177,7 @@ def begin(run: Path, **changes: str) -> None:
         (lambda run: run.write_bytes(b"x"), {}, "is not the run that length.run.json describes"),
         (lambda run: sidecar_path(run).unlink(), {}, "; choose another --out or --name"),
         (lambda run: sidecar_path(run).write_text("[]"), {}, "run.json is not a JSON object"),
-        (change_sidecar, {}, "; remove it and length.run.gz, and"),
+        (change_sidecar, {}, "; remove it and length.run.gz to make"),
         (
             lambda run: begin(run, edition="official-2022"),
             {},
