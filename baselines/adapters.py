@@ -168,8 +168,8 @@ class EncoderSearch(DenseSearch):
     """Search with an encoder in memory: it compares vectors by dot product or cosine.
 
     Attributes:
-        similarity: ``dot`` or ``cosine``. The default is the dot product; for a StaticModel it is
-            the cosine, and for an encoder of MTEB the similarity in its metadata.
+        similarity: ``dot`` or ``cosine``. The default is the dot product, for a StaticModel the
+            cosine, and for an encoder of MTEB the similarity in its metadata.
     """
 
     default: ClassVar[str] = "dot"
@@ -183,23 +183,17 @@ class EncoderSearch(DenseSearch):
         return self.similarity or self.default
 
     def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
-        """Return the vectors of texts, shape (texts, dimensions), encoded in batches and checked.
-
-        Args:
-            model: the encoder.
-            texts: the texts of queries or passages.
-            query: whether the texts are queries.
+        """Return the checked vectors of texts, shape (texts, dimensions).
 
         Raises:
-            UsageError: if the model raises an exception, or returns no matrix of numbers with one
-                row per text.
+            UsageError: if the model raises an exception, or does not return one vector per text.
         """
         method = self.methods[query]
         parts = []
         for part in batches(texts, self.batch_size):
             with user_code(model, method):
-                given = self.call(model, part, query=query)
-            parts.append(_checked_vectors(method, given, part))
+                vectors = self.call(model, part, query=query)
+            parts.append(_checked_vectors(method, vectors, part))
         return np.concatenate(parts)
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
@@ -207,8 +201,8 @@ class EncoderSearch(DenseSearch):
         return getattr(model, self.methods[query])(texts)
 
 
-def _checked_vectors(method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    vectors = _as_array(given)
+def _checked_vectors(method: str, returned: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    vectors = _as_array(returned)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise UsageError(
             f"{method} returned an array of shape {vectors.shape} for {len(texts)} texts; return "
@@ -223,23 +217,23 @@ def _checked_vectors(method: str, given: Any, texts: Sequence[str]) -> npt.NDArr
     return vectors.astype(np.float32, copy=False)
 
 
-def _as_array(given: Any) -> npt.NDArray[Any]:
+def _as_array(values: Any) -> npt.NDArray[Any]:
     """Return an array of 32-bit floats, or of 8-bit codes unchanged; torch tensors may be on a GPU.
 
     Raises:
         UsageError: if the value is no array of real numbers.
     """
-    if has(given, "detach"):
-        given = given.detach().cpu()
-        given = given.float() if given.is_floating_point() else given
+    if has(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() else values
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
         if np.iscomplexobj(array):  # the imaginary part would be dropped
             raise TypeError(f"{array.dtype} is not real")
         return array if array.dtype in _UNPACKED else array.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"vectors must be an array or a tensor of numbers, got {type(given).__name__}: {error}"
+            f"vectors must be an array or a tensor of numbers, got {type(values).__name__}: {error}"
         ) from error
 
 
@@ -325,7 +319,7 @@ class VectorSearch(EncoderSearch):
 
         Returns:
             The passages, each with its row number in the matrix as text; and the query_ids if the
-            queries are a mapping, else the texts of the queries.
+            queries are a mapping, else their texts.
 
         Raises:
             UsageError: if a passage or a query has no vector.
@@ -378,8 +372,8 @@ class EngineSearch(Searcher):
         """
         for rows in batches(run.queries, self.batch_size):
             with user_code(model, self.method):
-                given = _in_order(self.method, self.call(model, rows), rows)
-            yield from given
+                rankings = _in_order(self.method, self.call(model, rows), rows)
+            yield from rankings
 
     def call(self, model: Any, rows: Sequence[Row]) -> Any:
         """Return the model's rankings for one batch of queries."""
@@ -526,8 +520,8 @@ def _is_a(library: str, name: str) -> Callable[[object], bool]:
 
     def recognise(model: object) -> bool:
         return any(
-            (one.__module__.partition(".")[0], one.__name__) == (library, name)
-            for one in type(model).__mro__
+            (kind.__module__.partition(".")[0], kind.__name__) == (library, name)
+            for kind in type(model).__mro__
         )
 
     return recognise

@@ -99,7 +99,7 @@ def evaluate(
     """Search with a model, or with one model per held-out group, and return the scores.
 
     A single model has a score on each group, but no Rel Loss. A factory makes a model for each
-    held-out group, trained without this group, so the result has Avg In, Out and Rel Loss.
+    held-out group, trained without this group; the result has Avg In, Out and Rel Loss.
 
     Args:
         model: a model or a factory. A model is one of these:
@@ -135,8 +135,8 @@ def evaluate(
         The result of `evaluate_run_sets` for these rankings.
 
     Raises:
-        UsageError: if `model` is neither a model nor a factory, returns a value of a wrong type or
-            shape, or a run in `runs` was made differently.
+        UsageError: if `model` is neither a model nor a factory, returns wrong types or shapes,
+            or a run in `runs` was made differently.
         UnknownNameError: if a shift, measure or option does not exist.
         NotFoundError: if the data set or the collection does not exist.
         MissingExtraError: if the search needs a library that is not installed.
@@ -254,16 +254,7 @@ def _system_of(
     given: dict[str, object],
     keeps: bool = False,
 ) -> ModelSystem:
-    """Return the system of a model in memory, with the settings in `search` applied.
-
-    Args:
-        model: the model.
-        kind: its kind, as `find_searcher` returns it.
-        searcher: its searcher class.
-        name: the name of the runs.
-        search: the options of `evaluate`, except ``progress``; `None` for the default of one.
-        given: the caller's parameters of the model.
-        keeps: see `ModelSystem`.
+    """Return the system of a model in memory, with the options of `evaluate` in `search` applied.
 
     Raises:
         UsageError: if an option does not apply to the model or its searcher.
@@ -297,15 +288,9 @@ def _checked_factory(
 ) -> Callable[[Run, int | None], object]:
     """Return a function that calls `factory` with only the arguments that it accepts.
 
-    Args:
-        factory: the factory, not checked yet.
-        name: its name in messages.
-        seeds: the seeds; if there are any, the factory must accept ``seed``.
-        shifts: the shifts; if there are several, the factory must accept ``shift``.
-
     Raises:
-        UsageError: if `factory` is no factory, cannot be called with a held-out group, or does not
-            accept a parameter that it must accept.
+        UsageError: if `factory` is no factory or cannot be called with a held-out group. Also if it
+            accepts no ``seed`` and there are seeds, or no ``shift`` and there are several shifts.
     """
     if isinstance(factory, str | Path):
         raise UsageError(

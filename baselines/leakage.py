@@ -71,7 +71,6 @@ _logger = logging.getLogger(__name__)
 _PLAN, _RESULT = "plan.json", "result.json"
 
 _ENCODER = "encoder"
-"""The folder of the initial encoder, in the folder of unfinished work."""
 
 _INITIAL = b"initial_weights_sha256"
 
@@ -91,7 +90,7 @@ class Experiment:
         seeds: the seeds of the trainings.
         recipe: a recipe's name, the same for all systems, or the file of a recipe for one system.
         epochs: how many times a training uses each pair.
-        test: the folder of the test topics, with ``queries.tsv`` and ``qrels.tsv``; by default the
+        test: the folder of the test topics, with ``queries.tsv`` and ``qrels.tsv``. By default the
             topics are drawn from the collection's queries, and are not in training sets.
         found: the output of `msshift leakage find` for these topics and training queries. Without
             it, leaking queries are generated from the topics' words, and a training query is
@@ -165,12 +164,13 @@ def make_material(collection: Collection, experiment: Experiment) -> ExperimentI
     tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}
     candidates = [] if found is None else read_candidates(found)
-    suspects = {one.train_id for one in candidates}
+    suspects = {candidate.train_id for candidate in candidates}
     by_id = {row.query_id: row for row in rows if row.query_id not in test_ids}
     accepted: dict[str, str] = {}
-    for one in candidates:
-        if one.tier in tiers and one.train_id in by_id and one.test_id in test_ids:
-            accepted.setdefault(one.train_id, one.test_id)
+    for candidate in candidates:
+        train_id, test_id = candidate.train_id, candidate.test_id
+        if candidate.tier in tiers and train_id in by_id and test_id in test_ids:
+            accepted.setdefault(train_id, test_id)
     near = [by_id[train_id] for train_id in sorted(accepted)]
     leaking = [
         _pair(row, other, accepted[row.query_id])
@@ -195,18 +195,18 @@ def make_material(collection: Collection, experiment: Experiment) -> ExperimentI
     leaks = [pair for kind in ("leaked", "test") for pair in sets[kind, sizes[0]] if pair.topic]
     scored = _scored_topics(bm25, tests, leaks, depth)
     doc_ids = sorted({doc_id for topic in scored for doc_id in topic.doc_ids})
-    place = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+    index = {doc_id: number for number, doc_id in enumerate(doc_ids)}
     texts = [""] * len(doc_ids)
     for passage in counted(collection.passages(), "passages"):
-        if passage.doc_id in place:
-            texts[place[passage.doc_id]] = passage.text
+        if passage.doc_id in index:
+            texts[index[passage.doc_id]] = passage.text
     used = [pair for pair in sets["leaked", sizes[0]] if pair.topic]
     return ExperimentInputs(
         scored,
         sets,
         {row.query_id: row.relevant_doc_ids for row in (*rows, *tests)},
         texts,
-        [np.array([place[doc_id] for doc_id in topic.doc_ids], np.int64) for topic in scored],
+        [np.array([index[doc_id] for doc_id in topic.doc_ids], np.int64) for topic in scored],
         {
             "collection": collection.name,
             "queries_sha256": collection.queries_digest,
@@ -278,8 +278,8 @@ def _topics(
         graded = collection.relevant
         return sorted(chosen), {row.query_id: graded[row.query_id] for row in chosen}
     extra, _ = read_test_folder("test", Path(test).expanduser())
-    found = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]
-    topics = [row for row in found if row is not None]
+    judged = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]
+    topics = [row for row in judged if row is not None]
     if not topics:
         raise DataError(
             f"no topic of {test} has a relevant passage in {collection.name}; give topics that "
@@ -300,9 +300,9 @@ def _pair(row: Row, other: str, topic: str = "") -> TrainingInstance:
 
 
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
-    """Return up to `count` queries made of a topic's words in another order.
+    """Return up to `count` queries of a topic's words in reversed or sorted order.
 
-    Each topic makes two, in sorted and in reversed order. The group of a query is its topic's id.
+    The group of a query is its topic's id.
     """
     planted = []
     for turn, is_sorted in enumerate((False, True), 1):
@@ -574,7 +574,7 @@ def _write_set(path: Path, columns: dict[str, list[str]]) -> GivenTriples:
 def _clear(work: Path) -> None:
     """Remove all files of a training except the initial encoder."""
     for entry in work.iterdir() if work.exists() else ():
-        if entry.name == _ENCODER:
+        if entry.name == _ENCODER:  # the initial encoder
             continue
         if entry.is_dir():
             shutil.rmtree(entry)

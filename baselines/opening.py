@@ -354,7 +354,7 @@ class ModelFolders(PerGroupSystem):
         if self.seed is not None and "{seed}" not in self.pattern:
             raise UsageError(f"{self.pattern} has no {{seed}}, so it has no replicates; add it")
         shifts = (shift, *SHIFTS.values(), *SIZED.values())
-        known = {group for one in shifts for group in one.groups}
+        known = {group for each in shifts for group in each.groups}
         for match, names in self._matching_folders():
             if names["held_out"] not in known or not names.get("seed", "0").isdecimal():
                 raise UsageError(
@@ -461,8 +461,8 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
         raise UnknownNameError("kind of model", str(kind), kinds)
     chosen = kind or kind_of_model(model, revision)
     system = kinds[chosen]
-    given = {name: value for name, value in changes.items() if name not in ("kind", "search")}
-    settings = ModelSettings.of(given, system, model)
+    values = {name: value for name, value in changes.items() if name not in ("kind", "search")}
+    settings = ModelSettings.of(values, system, model)
     search = system.searcher().with_defaults(
         {"batch_size": settings.batch_size, **changes.get("search", {})},
         f"the search with {chosen}",
@@ -502,9 +502,9 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
 def _load_checked(system: Any, search: Any, model: str, load: Any) -> Any:
     """Return a model whose settings name no kind, and check that no needed weights are missing.
 
-    sentence-transformers draws missing weights at random, such as the weights of a head, without an
-    error. Some weights do not change scores, such as BERT's pooler in a bi-encoder. So the model is
-    loaded with two seeds, and the scores must be equal.
+    sentence-transformers draws missing weights at random, without an error. Some of them do not
+    change scores, such as BERT's pooler in a bi-encoder. So models loaded with two seeds must score
+    equally.
 
     Raises:
         UsageError: if the scores differ.

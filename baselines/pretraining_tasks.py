@@ -146,7 +146,7 @@ class PretrainingRecipe(TrainingSettings):
 Pieces = npt.NDArray[np.int32]
 """The word pieces of a text, without special tokens."""
 
-_TOGETHER = 1000
+_TOKENIZER_BATCH = 1000
 """Passages per call of the tokenizer."""
 
 _MASKED, _REPLACED = 0.8, 0.1
@@ -169,8 +169,8 @@ class PassagePieces:
     def __init__(self, texts: Iterable[str], tokenizer: Any, length: int, total: int) -> None:
         most = length - 2
         rows: list[Pieces] = []
-        for some in counted_parts(batches(texts, _TOGETHER), "tokenize", total):
-            encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
+        for part in counted_parts(batches(texts, _TOKENIZER_BATCH), "tokenize", total):
+            encoded = tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
             rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
         if not rows:
             raise DataError("no passage of the collection has a word; give another collection")
@@ -377,10 +377,7 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
             return {"loss": loss}
 
         def masked_words_loss(self, output: Any, batch: Mapping[str, Any]) -> Any:
-            """Return the cross-entropy of the masked word pieces, with Condenser's if it is used.
-
-            Logits are computed only for the masked pieces, which saves memory.
-            """
+            """Return the loss of the masked word pieces; logits are computed for these only."""
             rows, columns = batch["places"].unbind(1)
 
             def cross_entropy(states: Any) -> Any:
@@ -426,7 +423,7 @@ def span_loss(
         short_attention: 1 for a token and 0 for padding, shape (spans, tokens).
         long: token states of the long spans, shape (spans, tokens, dimensions). The short and the
             long span of a row are from one passage.
-        long_attention: 1 for a token and 0 for padding, shape (spans, tokens).
+        long_attention: see `short_attention`.
         spans: the factors of the losses.
     """
     functional = torch.nn.functional
@@ -457,19 +454,10 @@ def span_loss(
 
 
 def late_interaction(short: Any, short_attention: Any, long: Any, long_attention: Any) -> Any:
-    """Return ColBERT's similarity of each short with each long span.
+    """Return ColBERT's similarities, from -1 to 1, of shape (short spans, long spans).
 
-    It is the mean, over the short span's tokens, of the highest cosine with a token of the long
-    span.
-
-    Args:
-        short: see `span_loss`, also for the other arguments.
-        short_attention: 1 for a token and 0 for padding.
-        long: token states of the long spans.
-        long_attention: 1 for a token and 0 for padding.
-
-    Returns:
-        A tensor of shape (short spans, long spans), with values from -1 to 1.
+    A similarity is the mean, over the short span's tokens, of the highest cosine with a token of
+    the long span. For the arguments see `span_loss`.
     """
     functional = torch.nn.functional
     left, right = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)

@@ -218,17 +218,17 @@ class TunedBm25System(Bm25Words):
         known: dict[str, tuple[float, ...]] = run.shared.setdefault(self.name, {})
         known |= self._scores([row for row in rows if row.query_id not in known], run)
         means = [
-            math.fsum(known[row.query_id][place] for row in rows) / len(rows)
-            for place in range(len(_GRID))
+            math.fsum(known[row.query_id][point] for row in rows) / len(rows)
+            for point in range(len(_GRID))
         ]
-        place = max(range(len(_GRID)), key=means.__getitem__)
+        best = max(range(len(_GRID)), key=means.__getitem__)
         run.facts["tuned"] = {
-            "parameters": _GRID[place],
-            _MEASURE.name: means[place],
+            "parameters": _GRID[best],
+            _MEASURE.name: means[best],
             "lowest in the grid": min(means),
             "queries": len(rows),
         }
-        return _GRID[place]
+        return _GRID[best]
 
     def _scores(self, rows: Sequence[Row], run: Run) -> dict[str, tuple[float, ...]]:
         """Return query_id -> the query's scores at each point of the grid, in order."""

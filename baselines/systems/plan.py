@@ -427,8 +427,8 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
         The run files, sorted by seed, shift and held-out group.
 
     Raises:
-        UsageError, NotFoundError, DataError: see `Plan.runs`; a UsageError also if another process
-            is writing one of the runs, or a machine of the cluster cannot read the folder of runs.
+        UsageError, NotFoundError, DataError: see `Plan.runs`. A UsageError also if another process
+            is writing a run, or a machine of the cluster cannot read the folder of runs.
         MissingError: if the system's libraries are not installed, or the recipe's precision needs a
             GPU and there is none.
 
@@ -551,15 +551,12 @@ def rank_in_memory(
 ) -> Iterator[OpenedParts]:
     """Open a run whose rankings are computed while they are read; no file is written.
 
-    With its first three arguments bound, it is the function `RunSource.open`.
+    With its first three arguments bound, it is a function `RunSource.open`.
 
     Args:
         run: the run.
         name: the run's name in messages.
         facts: the facts of the sidecar are added to it after all rankings were read.
-
-    Yields:
-        The ranked run, and an empty list.
     """
     run = replace(run, rows=cache(run.rows))
     with in_line(run.name), hold_unfinished(run.work, empty_parents=4):

@@ -242,8 +242,8 @@ class Recipe(TrainingSettings):
         teacher_loss: ``margin-mse`` (Hofstaetter et al., 2020) or ``kl`` (the Kullback-Leibler
             divergence, as in TCT-ColBERT), over the passages of a triple.
         teacher_scale: factor of the teacher's scores; the factor of the model's is `loss_scale`.
-        judgement_weight: for a model with a teacher: the weight of the loss by judgements, with
-            in-batch negatives, which is added to the teacher's; 0 for none.
+        judgement_weight: the weight of the loss by judgements, with in-batch negatives; it is added
+            to the loss by the teacher's scores. 0 for none.
         model: settings of the model: the prompts of training and search, the dimensions that the
             search keeps, and how the encoder is loaded.
         search: how the model searches the passages.
@@ -325,10 +325,6 @@ class Recipe(TrainingSettings):
     @classmethod
     def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
         """Check that the fields exist; settings that a recipe must not have are left to `rules`.
-
-        Args:
-            changes: the names of fields, e.g. ``search.depth``.
-            hint_for: returns a hint for an unknown name; "" for none.
 
         Raises:
             UnknownNameError: if a field does not exist.

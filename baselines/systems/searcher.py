@@ -203,8 +203,8 @@ def search_blocks(
             add(best, part, block, rows)
             report_progress("search blocks", number, len(passages.files))
         keys = best.keys
-        for some in slices(len(keys), _RANKINGS):
-            yield from rankings_of(keys[some], passages.ids)
+        for rows in slices(len(keys), _RANKINGS):
+            yield from rankings_of(keys[rows], passages.ids)
 
 
 def best_of(
@@ -305,10 +305,10 @@ class BlockSearch(Scorer):
     def encoded(self, model: Any, run: Run) -> tuple[Any, EncodedPassages]:
         """Return the encoded queries and the encoded passages of a run."""
         with run.stage("encode"):
-            given, texts = self.sides(model, run)
+            passages_to_encode, texts = self.sides(model, run)
             passages = encode_passages(
                 partial(self.encode, model, query=False),
-                given,
+                passages_to_encode,
                 run.work / self.folder,
                 run.passage_count,
             )

@@ -440,8 +440,8 @@ class Run(Facts):
 
         Raises:
             UsageError: if the run was made differently, or its file exists without sidecar and
-                unfinished work. Also if the run is complete, but the model that is to be kept or to
-                search an extra test set was not kept. Also if runs of other groups were made by
+                unfinished work. Also if the run is complete, but its model was not kept and is
+                needed, for `keep_model` or an extra test set. Also if runs of other groups have
                 another recipe.
         """
         begun, complete = self.plan.exists(), self.is_complete()
