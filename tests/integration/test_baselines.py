@@ -59,7 +59,7 @@ def test_a_data_set_of_ids_only_gives_the_same_run(data: Path, tmp_path: Path) -
     (with_texts,) = bm25(data, tmp_path / "b")
     assert ids_only.read_bytes() == with_texts.read_bytes()
     import_official([write_checkout(tmp_path / "one")], tmp_path / "other", texts=False)
-    with pytest.raises(UsageError, match=r"other holds ids only, and mini:300 lacks \d+ of \d+ q"):
+    with pytest.raises(UsageError, match=r"other has only ids, and mini:300 lacks \d+ of \d+ q"):
         bm25(tmp_path / "other", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

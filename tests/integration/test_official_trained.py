@@ -98,5 +98,5 @@ def test_an_edition_without_training_queries_is_refused(data: Path, tmp_path: Pa
     released.mkdir()
     (released / "EVAL").symlink_to(data.parent / "checkout" / "EVAL")
     import_official([released], tmp_path / "msshift", collection=open_collection(COLLECTION))
-    with pytest.raises(UsageError, match=r"holds no train queries of length-short: it was import"):
+    with pytest.raises(UsageError, match=r"has no train queries of length-short: it was import"):
         train(tmp_path / "msshift", tmp_path)
