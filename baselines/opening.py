@@ -91,8 +91,8 @@ def open_system(
               Face Hub;
             - a path of folders with one model for each held-out group, e.g.
               ``models/seed-{seed}/{held_out}``; see `ModelFolders`.
-        recipe: the recipe of a system that is trained: the name of a packaged recipe, by default
-            ``mini``, or a TOML file.
+        recipe: the recipe of a system that is trained: its name, by default ``mini``, or a TOML
+            file.
         changes: new values of fields: name -> value, or ``table.name`` -> value for a field of a
             table. For the fields of a model see `open_model`.
 

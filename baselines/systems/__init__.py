@@ -1,1 +1,1 @@
-"""Systems, plans and runs: what ranks, and how its run files are made."""
+"""Systems, plans and runs: a system ranks passages, and a plan makes its run files."""
