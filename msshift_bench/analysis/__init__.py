@@ -1,12 +1,12 @@
-"""Why systems lose: links between losses and similarity, with how sure they are, and predictions.
+"""Links between Rel Loss and similarity, predictions of Rel Loss, and alignments.
 
-`analyse_run_sets` evaluates run sets and links what they lose to the similarity of the groups;
-`analyse_report` does so for a report, `link_losses` for any losses and similarities. Each returns a
-`Result`; `find_links` returns the points that its links rest on, and `predict_losses` applies one
-of them to new queries. `align_scores` asks whether extrapolation says how models do elsewhere,
-and `scores_of_runs` scores run sets for it.
-`load_published` returns the papers' own tables as numbers, which `analyse_published` takes.
-It may use `evaluation`, `similarity`, `stats`, `data`, `output`,
+`analyse_run_sets` evaluates run sets and links their Rel Losses to the similarity of the groups.
+`analyse_report` does the same for a report, and `link_losses` for any losses and similarities.
+Each returns a `Result`. `find_links` returns the links with their points, and `predict_losses`
+applies a link to new queries. `align_scores` compares models' interpolation and extrapolation with
+their scores on other test sets, and `scores_of_runs` computes these scores from run sets.
+`load_published` returns tables of papers as numbers, and `analyse_published` links their losses.
+This package may use `evaluation`, `similarity`, `stats`, `data`, `output`,
 `plumbing`, `shifts`, `arrays` and `errors`.
 """
 

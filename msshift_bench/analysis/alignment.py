@@ -1,13 +1,13 @@
-"""Alignment: does extrapolation say how models do elsewhere, better than interpolation does?
+"""Alignment: does extrapolation or interpolation rank models more like other test sets do?
 
 Source: Zhan et al., "Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
-Models" (CIKM 2022), section 4.2: over many models, the rank correlations of both with the scores on
-test sets of other distributions (Table 5), and the points (Figure 2).
+Models" (CIKM 2022), section 4.2. Over many models, both scores are rank-correlated with the scores
+on test sets of other distributions (Table 5); Figure 2 draws the points.
 
-The two correlations are not independent, since they share the models and the scores elsewhere. So
-their difference is tested by a permutation of the two within each model: if neither aligns better,
-it does not matter which of a model's two ranks is called which. All 2^n ways are counted for up to
-13 models, 10,000 drawn ones for more. Intervals are percentiles of 10,000 bootstrap samples of the
+The two correlations are not independent: they share the models and the scores on the other test
+set. So their difference is tested by permutation: if neither aligns better, a model's ranks by
+interpolation and by extrapolation can be exchanged. For up to 13 models, all 2^n permutations are
+counted; for more, 10,000 random ones. Intervals are percentiles of 10,000 bootstrap samples of the
 models.
 """
 
@@ -66,42 +66,48 @@ _FEWEST_MODELS = 5
 _REGIMES = ("interpolation", "extrapolation")
 
 _SAMPLES = 10_000
-_AT_ONCE = 1_000
-"""Samples that are correlated at once: a pair of models takes 8 bytes in each."""
-_CLOSE = 1e-9
+_BATCH = 1_000
+"""Samples that are correlated at once; each takes 8 bytes per pair of models."""
+_TOLERANCE = 1e-9
 
 
 def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Result:
-    """Correlate the models' interpolation and extrapolation with their scores elsewhere.
+    """Correlate models' interpolation and extrapolation with their scores on other test sets.
 
     Args:
-        scores: 5 models or more: name -> ``interpolation``, its score on test queries like its
-            training queries; ``extrapolation``, that on test queries unlike them; and by name those
-            on test sets elsewhere, at least one. All are on any scale.
-        source: what they are, in words.
+        scores: at least 5 models: name -> ``interpolation``, the score on test queries similar to
+            the training queries; ``extrapolation``, the score on dissimilar test queries; and the
+            scores on at least one other test set, by its name. Scores can be on any scale.
+        source: a short description of the scores, for titles and messages.
 
     Returns:
-        Every ``score``. For each test set elsewhere ``spearman`` and ``kendall`` of the ``group``
-        interpolation and of extrapolation, with a 95% interval; and, ``against`` interpolation, the
-        difference with its interval and p-value.
+        Every ``score``. For each other test set, ``spearman`` and ``kendall`` of the ``group``
+        interpolation and of the group extrapolation, with 95% intervals. The difference of the
+        two, ``against`` interpolation, has an interval and a p-value.
 
     Raises:
-        DataError: if there are fewer models, no test set elsewhere, or not the same of all models.
+        DataError: if there are fewer than 5 models, no other test set, or models lack a score that
+            the first model has.
     """
     if len(scores) < _FEWEST_MODELS:
         raise DataError(
-            f"{source} holds {len(scores)} models, and a comparison of alignments takes "
-            f"{_FEWEST_MODELS}"
+            f"an alignment needs at least {_FEWEST_MODELS} models, but {source} has "
+            f"{len(scores)} models; add models"
         )
     first, *_ = scores
     outside = [name for name in scores[first] if name not in _REGIMES]
     if not outside:
-        raise DataError(f"{source} holds no scores of a test set elsewhere")
+        raise DataError(
+            f"{source} has no scores on another test set; add a column with the name of a test set"
+        )
     rows = []
     for model, of_model in scores.items():
         lacking = [name for name in (*_REGIMES, *outside) if name not in of_model]
         if lacking:
-            raise DataError(f"{source} holds no {', '.join(lacking)} of {model}, and of {first}")
+            raise DataError(
+                f"{source} has no {', '.join(lacking)} of {model}, but {first} has; add the "
+                f"scores, or leave out {model}"
+            )
         row = Figure("score", system=model)
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]
@@ -121,22 +127,22 @@ def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Resu
 
 def _notes(figures: Figures) -> list[Note]:
     differences = figures.where(figure="spearman", against="interpolation")
-    how = (
-        "[95% intervals] by bootstrap of the models, of which a perfect order has none; p: "
+    legend = (
+        "[95% intervals] by bootstrap of the models, without intervals for a perfect order; p: "
         "permutation within the models"
     )
-    return [*(Note(_verdict(row), "data") for row in differences), Note(how)]
+    return [*(Note(_verdict(row), "data") for row in differences), Note(legend)]
 
 
 def _verdict(difference: Figure) -> str:
-    """Say in words what Spearman's correlations show of one test set."""
+    """Return the verdict on the difference of Spearman's correlations as a sentence."""
     if difference.p is None or difference.value is None:
-        return f"{difference.test}: all models score alike, so that nothing can be said"
+        return f"{difference.test}: all models have the same score, so there is no correlation"
     test = f"(Spearman, {p_text(difference.p)})"
     if difference.p > SIGNIFICANT:
         return (
-            f"{difference.test}: these {difference.slice} cannot show that one of the two aligns "
-            f"better {test}"
+            f"{difference.test}: these {difference.slice} cannot show whether interpolation or "
+            f"extrapolation aligns better {test}"
         )
     better = "extrapolation" if difference.value > 0 else "interpolation"
     return f"{difference.test}: {better} aligns better {test}"
@@ -145,45 +151,45 @@ def _verdict(difference: Figure) -> str:
 def _compare_correlations(
     correlation: Figure, interpolation: Floats, extrapolation: Floats, outside: Floats
 ) -> list[Claim]:
-    """Compare how interpolation and extrapolation rank models with how a third score does.
+    """Correlate interpolation and extrapolation with the scores on another test set.
 
     Args:
-        correlation: one of `RANK_CORRELATIONS`, with the names of its figures.
+        correlation: a figure whose name is one of `RANK_CORRELATIONS`, with the shared names.
         interpolation: the models' interpolation, ``[models]``.
-        extrapolation: their extrapolation, ``[models]``.
-        outside: their scores elsewhere, ``[models]``.
+        extrapolation: the models' extrapolation, ``[models]``.
+        outside: the models' scores on the other test set, ``[models]``.
 
     Returns:
-        The correlation of each of the two, and the second's difference from the first; without
-        values if all models have one score, and without an interval if the order is perfect: every
-        sample of it is perfect, too.
+        The correlations of interpolation and of extrapolation, and extrapolation's minus
+        interpolation's. Values are `None` if all models have the same score. A perfect order has
+        no interval, as every bootstrap sample of it is perfect.
     """
     kind, n = correlation.figure, len(outside)
     regimes = interpolation, extrapolation
     inter, extra = (float(correlate_ranks(kind, regime, outside)) for regime in regimes)
     correlation = correlation._replace(group="extrapolation")
     rows = [
-        correlation._replace(group="interpolation", value=_known(inter)),
-        correlation._replace(value=_known(extra)),
-        correlation._replace(against="interpolation", value=_known(extra - inter)),
+        correlation._replace(group="interpolation", value=_none_if_nan(inter)),
+        correlation._replace(value=_none_if_nan(extra)),
+        correlation._replace(against="interpolation", value=_none_if_nan(extra - inter)),
     ]
     if rows[2].value is None:
         return [Claim(row) for row in rows]
-    parts = np.split(np.random.default_rng(n).integers(0, n, (_SAMPLES, n)), _SAMPLES // _AT_ONCE)
+    parts = np.split(np.random.default_rng(n).integers(0, n, (_SAMPLES, n)), _SAMPLES // _BATCH)
     samples = [
         np.concatenate([correlate_ranks(kind, regime[part], outside[part]) for part in parts])
         for regime in regimes
     ]
     for place, sample in enumerate([*samples, samples[1] - samples[0]]):
-        if rows[place].against or abs(rows[place].number) <= 1 - _CLOSE:
-            # Samples in which all models have one score have no correlation.
+        if rows[place].against or abs(rows[place].number) <= 1 - _TOLERANCE:
+            # The correlation of a sample in which all models have the same score is NaN.
             low, high = np.nanpercentile(sample, [2.5, 97.5]).tolist()
             rows[place] = rows[place]._replace(low=low, high=high)
     p, family = _permutation_p(kind, *regimes, outside), (kind, "test sets elsewhere")
     return [Claim(rows[0]), Claim(rows[1]), Claim(rows[2], family=family, p=p)]
 
 
-def _known(correlation: float) -> float | None:
+def _none_if_nan(correlation: float) -> float | None:
     return None if math.isnan(correlation) else correlation
 
 
@@ -202,44 +208,46 @@ def _permutation_p(
         permutation_type="samples",
         vectorized=True,
         n_resamples=_SAMPLES,
-        batch=_AT_ONCE,
+        batch=_BATCH,
         rng=np.random.default_rng(len(outside)),
     )
     return float(swapped.pvalue)
 
 
 def read_model_scores(path: str | Path) -> dict[str, dict[str, float]]:
-    """Read models' scores from a CSV file, or one with tabs.
+    """Read models' scores from a CSV or TSV file.
 
-    Its header names the columns ``model``, ``interpolation``, ``extrapolation``, and one for each
-    test set elsewhere, in any order.
+    The header names the columns ``model``, ``interpolation``, ``extrapolation``, and a column for
+    each other test set, in any order.
 
     Args:
         path: the file.
 
     Returns:
-        Model -> column -> its score, as `align_scores` takes them.
+        Model -> column -> score, the argument of `align_scores`.
 
     Raises:
-        NotFoundError: if there is no such file.
-        DataError: if a column is missing, a model stands there twice, or a score is no number; the
-            message has every such line.
+        NotFoundError: if the file does not exist.
+        DataError: if a column is missing, a model is repeated, or a score is not a finite number;
+            the message lists every such line.
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise NotFoundError(f"no file {path}; it holds a header and a line per model")
+        raise NotFoundError(
+            f"no file {path}; expected a CSV file with a header and a line per model"
+        )
     findings = FindingLog()
     scores: dict[str, dict[str, float]] = {}
     for line, cells in csv_rows(path, ("model", *_REGIMES), findings):
         model = cells.pop("model")
         if not model or model in scores:
-            message = f"model {model!r} again" if model else "a model without a name"
+            message = f"model {model!r} is repeated" if model else "the model has no name"
             findings.add("repeated-model", message, str(path), line)
             continue
         scores[model] = {name: decimal_number(cell.encode()) for name, cell in cells.items()}
         for name, score in scores[model].items():
             if not math.isfinite(score):
-                message = f"{name} of {model} is {cells[name]!r}, which is no number"
+                message = f"{name} of {model} must be a finite number, got {cells[name]!r}"
                 findings.add("not-a-number", message, str(path), line)
     findings.stop_if_any(DataError, f"the scores in {path} cannot be used:")
     return scores
@@ -258,20 +266,20 @@ def scores_of_runs(
 
     Args:
         runs: folders of run sets, with runs for the extra test sets; see `evaluate_extra_tests`.
-        extra_test: name -> the test set, which is a test set elsewhere.
+        extra_test: name -> the folder of the extra test set.
         data: the built data set.
-        shift: the shift; it may be left out if the runs are of one.
+        shift: the shift; optional if the runs are of one shift.
         measure: the measure.
-        allow: what not to refuse, some of `ALLOWANCES`.
+        allow: errors to allow, some of `ALLOWANCES`.
 
     Returns:
-        System -> ``interpolation``, its mean Avg In; ``extrapolation``, its mean Out; and by the
-        name of each test set the mean of its models: as `align_scores` takes them. A system that
-        is one model for all groups has no such scores, and is left out.
+        System -> ``interpolation``, its mean Avg In; ``extrapolation``, its mean Out; and for the
+        name of each extra test set, the mean score of its models. This is the argument of
+        `align_scores`. A system with one model for all groups has no Out and is left out.
 
     Raises:
         UsageError: if the runs are of several shifts.
-        MsShiftError: as `evaluate_run_sets`, `evaluate_extra_tests`.
+        MsShiftError: as in `evaluate_run_sets` and `evaluate_extra_tests`.
 
     Examples:
         >>> scores = scores_of_runs("runs/dense", {"dl19": "dl19"}, "msshift", "length")
@@ -283,8 +291,8 @@ def scores_of_runs(
     sides = [means.where(figure=name) for name in ("avg_in", "out")]
     if len(shifts := means.names("shift")) > 1:
         raise UsageError(
-            f"the runs are of {', '.join(shifts)}, and an alignment is of one shift; choose it "
-            "(--shift)"
+            f"the runs are of {', '.join(shifts)}, but an alignment is of one shift; choose the "
+            "shift (--shift)"
         )
     scores: dict[str, dict[str, float]] = {}
     for regime, of_side in zip(_REGIMES, sides, strict=True):
@@ -298,17 +306,20 @@ def scores_of_runs(
 
 
 def plot_alignment(figures: Figures, path: str | Path) -> Path:
-    """Draw every model's score elsewhere over its interpolation, and over its extrapolation.
+    """Draw the models' scores on other test sets over their interpolation and extrapolation.
 
-    Each test set elsewhere is a row of the picture (Figure 2 of the paper). Equal figures give
-    equal bytes with the same matplotlib.
+    Each test set is a row of the chart (Figure 2 of the paper). Equal figures give equal bytes
+    with the same version of matplotlib.
 
     Args:
-        figures: those of `align_scores`.
+        figures: the figures of `align_scores`.
         path: the file to write; its name ends in ``.svg``, ``.png`` or ``.pdf``.
 
+    Returns:
+        The path of the file.
+
     Raises:
-        UnknownNameError: if its name ends otherwise.
+        UnknownNameError: if the file name has another ending.
         MissingExtraError: if matplotlib is not installed.
     """
     check_plot(path)
@@ -339,12 +350,12 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.set_xlabel(regime)
                 value = figures.where(figure="spearman", test=test, group=regime)[0].value
                 axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
-        write_picture(picture, path, "Alignment with scores elsewhere")
+        write_picture(picture, path, "Alignment with scores on other test sets")
     return Path(path)
 
 
 def _layout(source: str, figures: Figures) -> list[Section]:
-    """Return the table of an alignment's correlations, given what was aligned, in words."""
+    """Return the table of an alignment's correlations; `source` is part of its title."""
     correlations = figures.where(figure=RANK_CORRELATIONS)
     rows = [
         Head((name, kind.capitalize()), {"test": test, "figure": kind})
@@ -357,8 +368,8 @@ def _layout(source: str, figures: Figures) -> list[Section]:
         Head(("difference",), {"against": "interpolation"}, _CORRELATION),
         Head(("p",), {"against": "interpolation"}, P_VALUE),
     ]
-    title = f"{source}: correlation with scores elsewhere, over {correlations[0].slice}"
-    return [Section([pivot(figures, title, ("outside", ""), rows, columns)])]
+    title = f"{source}: correlation with scores on other test sets, over {correlations[0].slice}"
+    return [Section([pivot(figures, title, ("test set", ""), rows, columns)])]
 
 
 def _correlation(figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""Losses and the similarity of groups: their links, and what these foretell of new queries."""
+"""Links between Rel Loss and the similarity of groups, and predictions for new queries."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ _PLANNED_SEEDS = (2, 3, 5, 10)
 _SEEDS = Format("{0.seeds}".format)
 
 _NEW_QUERIES = "new queries"
-"""The test set of what an analysis foretells."""
+"""Test set name of predictions."""
 
 _LEGEND = (
-    "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
-    "freedom; [95% intervals]; p of rank correlations is exact for up to 8 groups, before its "
-    "correction (docs/statistics.md)"
+    "slope x 100: points of Rel Loss per 1 of the indicator; p by Student's t with groups - 2 "
+    "degrees of freedom; [95% intervals]; p of rank correlations is exact for up to 8 groups, "
+    "before its correction (docs/statistics.md)"
 )
 
 
@@ -94,20 +94,20 @@ def analyse_run_sets(
     allow: str | Collection[str] = (),
     **options: Unpack[IndicatorOptions],
 ) -> Result:
-    """Evaluate run sets, and link what they lose to the similarity of the groups.
+    """Evaluate run sets, and link their Rel Losses to the similarity of the groups.
 
     Args:
-        runs: one or several folders, each of a system's run sets or of several systems'; or run
-            sets that were opened, with their data.
+        runs: one or several folders with run sets of one or several systems; or opened run sets
+            with their data.
         data: the built data set, see `open_dataset`.
-        shifts: only these; all that the folders hold, if empty.
-        settings: measures, policies and statistics; queries that a run lacks score 0.
-        indicators: the indicators; by default all that need nothing but the queries.
+        shifts: only these; all shifts in the folders, if empty.
+        settings: measures, policies and statistics; queries missing from a run score 0.
+        indicators: the indicators; by default all that need only the queries.
         split: the queries of a group that count for its similarity; see `group_similarity`.
         bins: see `analyse_report`.
-        allow: what not to refuse, see `evaluate_run_sets`.
-        **options: how indicators are computed, see `group_similarity`; each gets those that it
-            takes.
+        allow: errors to ignore, see `evaluate_run_sets`.
+        **options: options of the indicators, see `group_similarity`; each indicator gets only the
+            options that it accepts.
 
     Returns:
         The analysis; see `analyse_report`.
@@ -115,7 +115,8 @@ def analyse_run_sets(
     Raises:
         RunError: if a run file is missing or malformed, or was made on other data.
         DataError: as in `analyse_report`.
-        UsageError: as in `analyse_report`, or if an indicator lacks an option, or none takes one.
+        UsageError: as in `analyse_report`, or if an indicator lacks a required option, or no
+            indicator accepts an option.
         UnknownNameError: for an unknown shift, indicator or split.
         NotFoundError: if a folder or the data set does not exist.
 
@@ -124,7 +125,7 @@ def analyse_run_sets(
         >>> result.notes[0].text
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
-    chosen = _options_of(several(indicators), options)
+    chosen = _options_by_indicator(several(indicators), options)
     settings = Settings.of(settings)
     opened = open_run_sets(runs, data, shifts, settings.run_format)
     dataset = open_dataset(data if opened.dataset is None else opened.dataset)
@@ -136,7 +137,7 @@ def analyse_run_sets(
             folder = Path(models).resolve()
             known = [part for part in opened.run_sets if part.folder.is_relative_to(folder)]
             of_indicator["models"] = known or open_models(models, dataset.manifest.shifts)
-    # Training sets of one test set are no groups whose queries could be near or far.
+    # The groups of a shift by size are training sets for one test set: they have no similarity.
     scores = [
         part
         for part in report.scores
@@ -152,15 +153,15 @@ def analyse_run_sets(
     return analyse_report(report, similarities, split=split, bins=bins)
 
 
-def _options_of(indicators: Sequence[str], options: IndicatorOptions) -> dict[str, Any]:
-    """Return indicator -> the options that it takes."""
+def _options_by_indicator(indicators: Sequence[str], options: IndicatorOptions) -> dict[str, Any]:
     names = indicators or [name for name, row in INDICATORS.items() if not row.needs]
     rows = [find_indicator(name) for name in names]
     for name in options:
         if not any(name in row.options for row in rows):
             takers = [row.name for row in INDICATORS.values() if name in row.options]
             raise UsageError(
-                f"none of {', '.join(names)} takes the option {name}; {', '.join(takers)} would"
+                f"none of the indicators {', '.join(names)} accepts the option {name!r}; leave it "
+                f"out, or add one of {', '.join(takers)}"
             )
     return {
         row.name: {name: value for name, value in options.items() if name in row.options}
@@ -178,21 +179,21 @@ def link_losses(
     """Fit and test the links between losses and similarities.
 
     Args:
-        figures: the losses, ``rel_loss`` of each system on each group in a measure, and the
-            similarities: ``similarity`` of each group ``against`` an indicator, whose ``slice``
-            says which queries of the groups it compares, ``test``, ``train`` or ``all``; without
-            such a slice it does not count. Losses are fractions.
-        source: what they are, in words.
-        remarks: what else is to be said of them.
-        further: what else is claimed in the same call, for its verdicts are one family of tests.
+        figures: the ``rel_loss`` of each system on each group in a measure, as fractions; and the
+            ``similarity`` of each group, with the indicator in ``against`` and the compared
+            queries in ``slice``: ``test``, ``train`` or ``all``. Similarities with another
+            ``slice`` are ignored.
+        source: a short description of the figures, for the settings of the result.
+        remarks: further notes for the result.
+        further: further claims of the same call; all verdicts of a call are one family of tests.
 
     Returns:
-        The links of each measure with each indicator: over the groups of each shift of at least 3,
-        and over those of all shifts together, if there are several.
+        The links of each measure with each indicator, for each shift with at least 3 groups. With
+        several shifts, also the links over the groups of all shifts.
 
     Raises:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
-            on one, there are fewer than 3 groups, or all are equally similar.
+            for a group; if there are fewer than 3 groups, or all groups are equally similar.
 
     Examples:
         >>> loss = Figure("rel_loss", shift="topics", system="mine", measure="RR@10")
@@ -212,9 +213,9 @@ def link_losses(
                 "shift"
             )
         )
-        counts = counts or f"there is no similarity whose slice is one of {', '.join(GROUP_SPLITS)}"
+        counts = counts or f"no similarity has a slice among {', '.join(GROUP_SPLITS)}"
         raise DataError(
-            f"a link takes at least {FEWEST_GROUPS} groups, and {counts}; "
+            f"a link needs at least {FEWEST_GROUPS} groups, but {counts}; "
             "analyse a shift with more groups, or several shifts at once"
         )
     claims = [claim for link in links for claim in link_claims(link)]
@@ -240,26 +241,26 @@ def analyse_report(
     split: str = "test",
     bins: int = 6,
 ) -> Result:
-    """Link what systems lose to the similarity of the groups, and of their queries.
+    """Link the systems' Rel Losses to the similarity of the groups and of their queries.
 
-    Systems that were not trained per group lose nothing that could be linked.
+    Systems that were not trained per group have no Rel Loss and are left out.
 
     Args:
-        report: what `evaluate_run_sets` returned, with all run files.
-        similarities: what `group_similarity` returns, for one indicator or several, and for every
-            shift of the report.
-        split: which queries of the groups they compare.
-        bins: the number of intervals in which losses of queries are shown, at least 2.
+        report: a result of `evaluate_run_sets`, with all run files.
+        similarities: results of `group_similarity` for one or several indicators, for every shift
+            of the report.
+        split: the queries of the groups that the similarities compare.
+        bins: the number of intervals for the losses of queries, at least 2.
 
     Returns:
         The analysis. Shifts with fewer than 3 groups are analysed together with others only.
 
     Raises:
         DataError: if no system was trained per group, run files are missing, a group has no Rel
-            Loss, there are fewer than 3 groups in all, or a similarity is NaN or is not of the test
-            queries.
-        UsageError: if there is no similarity of a shift, `bins` is below 2, or the report leaves
-            out queries that runs lack.
+            Loss, there are fewer than 3 groups in all, or a similarity is NaN or lacks values of
+            test queries.
+        UsageError: if a shift has no similarity, `bins` is below 2, or the report was computed
+            with ``missing="skip"``.
 
     Examples:
         >>> report = evaluate_run_sets("runs", shifts=["wh-words"])
@@ -270,23 +271,23 @@ def analyse_report(
     """
     if report.settings["missing"] == "skip":
         raise UsageError(
-            "an analysis takes all systems on the same queries; evaluate with missing='zero', "
-            "which counts 0 for queries that a run lacks"
+            "an analysis needs all systems on the same queries, but the report has "
+            "missing='skip'; evaluate with missing='zero': queries missing from a run score 0"
         )
     measures = [parse_measure(name) for name in report.settings["measures"]]
     systems = [scores for scores in report.scores if scores.trained_per_group]
     trained = by_shift(systems)
     if not trained:
         raise DataError(
-            "no system was trained once per held-out group, so that there is no loss to explain; "
-            "give run sets with a run file for every held-out group"
+            "no system was trained once per held-out group, so there is no Rel Loss; add run sets "
+            "with a run file for every held-out group"
         )
     similarities = [value for value in several(similarities) if value.shift in trained]
     lacking = trained.keys() - {value.shift for value in similarities}
     if lacking:
         raise UsageError(
-            f"there is no similarity of the groups of {', '.join(sorted(lacking))}; compute it "
-            "with group_similarity"
+            f"the groups of {', '.join(sorted(lacking))} have no similarity; compute it with "
+            "group_similarity"
         )
     points = [
         row
@@ -298,7 +299,7 @@ def analyse_report(
     source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
     claims = list(_query_claims(trained, similarities, measures, bins))
     links = link_losses(points, source, further=claims)
-    # The figures of these claims are the last, in their order.
+    # `link_losses` puts the figures of further claims last, in order.
     of_queries = Figures(links.figures[len(links.figures) - len(claims) :])
     notes = [
         note
@@ -306,9 +307,12 @@ def analyse_report(
         if linked[0].figure != "distribution"
         for note in query_notes(linked)
     ]
-    plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
+    plans = [
+        row for measure in measures for scores in systems for row in _detectable(scores, measure)
+    ]
     notes += _legends(of_queries, Figures(plans))
-    notes += [Note(text, "doubt") for text in (*report.warnings, *_small(trained, links.figures))]
+    warnings = *report.warnings, *_few_groups(trained, links.figures)
+    notes += [Note(text, "doubt") for text in warnings]
     return replace(
         links,
         figures=Figures([*links.figures, *plans]),
@@ -321,7 +325,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
     """Return the Rel Loss of a system on each group of a shift.
 
     Raises:
-        DataError: if a group has none.
+        DataError: if a group has no Rel Loss.
     """
     shift = get_shift(scores.shift_name)
     losses = figures.where(
@@ -338,7 +342,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
         raise DataError(
             f"{scores.system} has no Rel Loss in {measure} on "
             f"{', '.join(without) or 'the groups of its missing run files'} of {shift.name}; "
-            "complete its run files, or leave the system, the measure or the shift out"
+            "complete its run files, or leave out the system, the measure or the shift"
         )
     return [row._replace(**UNTESTED) for row in losses]
 
@@ -349,7 +353,7 @@ def _query_claims(
     measures: Sequence[Measure],
     bins: int,
 ) -> Iterator[Claim]:
-    """Yield what queries lose by the indicators that single queries have."""
+    """Yield the claims about single queries, for the indicators with a value per query."""
     values: dict[tuple[str, str], dict[str, Floats]] = {}
     for similarity in similarities:
         scores, group = trained[similarity.shift][0], similarity.group
@@ -364,7 +368,7 @@ def _query_claims(
 
 
 def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
-    """Return the values of these queries."""
+    """Return the similarity's values of the queries, in this order, ``[queries]``."""
     known = dict(zip(similarity.query_ids, similarity.values, strict=True))
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
@@ -377,12 +381,12 @@ def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
     return values
 
 
-def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
-    """Yield the Rel Loss that each group would show in 80 of 100 repetitions, by seeds.
+def _detectable(scores: Scores, measure: Measure) -> Iterator[Figure]:
+    """Yield the Rel Loss of each group that is detectable in 80 of 100 repetitions.
 
-    A repetition takes other queries and other seeds. What queries add to the variance is the
-    group's own; what seeds add is the mean over the groups, because a few seeds of one group say
-    little of it. A single seed does not say what others add.
+    A repetition draws other queries and other seeds. The variance from queries is estimated per
+    group. The variance from seeds is the mean over the groups, as one group has few seeds. With a
+    single seed, the variance from seeds is unknown, so other numbers of seeds are left out.
     """
     estimates = estimates_of(scores, measure, scores.groups, "macro")
     errors = {}
@@ -404,42 +408,42 @@ def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
 
 
 def _legends(of_queries: Figures, plans: Figures) -> Iterator[Note]:
-    """Yield how the tables of queries and of plans are to be read."""
+    """Yield the legends of the tables of queries and of detectable losses."""
     about = {"figure": "detectable"}
     yield Note(
-        "detects: the Rel Loss that a test of one group at 5% would find in 80 of 100 repetitions "
-        "with other queries and other seeds, by the variances of these systems; then with so many "
-        "seeds; - : not even the loss of everything",
+        "detects: the smallest Rel Loss that a test of one group at 5% finds in 80 of 100 "
+        "repetitions with other queries and other seeds, by the variances of these systems; the "
+        "next columns: the same with other numbers of seeds; - : not even a Rel Loss of 100%",
         about=about,
     )
     if 1 in plans.names("seeds"):
         yield Note(
-            "with one seed, only other queries count; train with two seeds or more to know what "
-            "seeds add",
+            "with one seed, only the variance between queries counts; train with two or more seeds "
+            "to include the variance between seeds",
             about=about,
         )
     losses = of_queries.where(figure="rel_loss")
     if losses:
         yield Note(
             "[95% intervals] of losses by intervals of an indicator count "
-            f"{interval_sources(losses)}; slopes inside the groups: p by t with groups - 1 "
-            "degrees of freedom"
+            f"{interval_sources(losses)}; slopes inside the groups: p by Student's t with "
+            "groups - 1 degrees of freedom"
         )
 
 
-def _small(trained: Iterable[str], figures: Figures) -> Iterator[str]:
-    """Yield which shifts have too few groups for a link, and where they count all the same."""
+def _few_groups(trained: Iterable[str], figures: Figures) -> Iterator[str]:
+    """Yield a warning for each shift with too few groups for a link."""
     linked = " and ".join(figures.where(figure="slope").names("shift")).split(" and ")
     for shift in trained:
         groups = len(get_shift(shift).groups)
         if groups < FEWEST_GROUPS:
-            yield f"{shift} has {groups} groups, too few for a link of its own" + (
-                "; it counts in the link over all shifts" if shift in linked else ""
+            yield f"{shift} has {groups} groups, too few for a separate link" + (
+                "; they count in the link over all shifts" if shift in linked else ""
             )
 
 
-_ALIKE = 2
-"""Test sets are of about the same size if neither is more than so many times the other."""
+_SIZE_RATIO = 2
+"""Largest ratio of queries between test sets of similar size."""
 
 
 def predict_losses(
@@ -451,29 +455,29 @@ def predict_losses(
     extrapolate: bool = False,
     **options: Unpack[IndicatorOptions],
 ) -> Result:
-    """Say what systems will lose on new test queries, by their similarity to training queries.
+    """Predict the Rel Loss on new test queries from their similarity to training queries.
 
     Args:
-        analysis: an analysis, or the links of `link_losses`.
+        analysis: a result of `analyse_run_sets`, `analyse_report` or `link_losses`.
         train: the training queries; see `set_similarity`.
-        test: the new test queries, likewise.
-        link: one of `find_links`; by default that over the most groups, of the first indicator and
-            the first measure.
-        extrapolate: go on where the similarity lies beyond all groups that the link was fitted to.
-        **options: how the indicator is computed; see `set_similarity`. It must be computed as it
-            was for the link. Texts are divided into words as those of the analysed data set.
+        test: the new test queries; see `set_similarity`.
+        link: a link of `find_links`; by default the link over the most groups, for the first
+            indicator and the first measure.
+        extrapolate: predict also where the similarity is outside the range of the fitted groups.
+        **options: options of the indicator, the same as for the link; see `set_similarity`. Texts
+            are split into words as in the analysed data set.
 
     Returns:
-        The analysis, and what it foretells for the test set "new queries": their ``similarity``;
-        every system's ``foretold`` Rel Loss with its 95% prediction interval, which holds the loss
-        of one more group with this chance, if that scatters about the line as the fitted groups do;
-        and the ``line`` there, with the 95% interval of the line itself.
+        The analysis with figures for the test set "new queries": their ``similarity``; every
+        system's predicted Rel Loss (``foretold``) with its 95% prediction interval; and the value
+        of the ``line`` with the line's 95% interval. The prediction interval contains the Rel Loss
+        of a new group in 95% of cases, if it scatters about the line like the fitted groups.
 
     Raises:
-        DataError: if the similarity lies beyond the fitted ones (unless `extrapolate`), or the
+        DataError: if the similarity is outside the fitted range (unless `extrapolate`), or the
             queries cannot be read.
-        NotFoundError: if there is no such file.
-        UsageError: if there is no link, or its indicator takes an encoder and none is named.
+        NotFoundError: if a file does not exist.
+        UsageError: if there is no link, or the indicator needs an encoder and none is given.
 
     Examples:
         >>> link = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
@@ -486,8 +490,8 @@ def predict_losses(
     link = link or _widest(find_links(analysis.figures))
     if find_indicator(link.against).needs == "encoder" and not options.get("encoder"):
         raise UsageError(
-            f"{link.against} was computed with an encoder, which the link does not hold; name "
-            "the same one: --encoder (encoder=...)"
+            f"{link.against} needs the encoder of the analysis, but none is given; add it with "
+            "--encoder (encoder=...)"
         )
     training, tested = read_query_set(train), read_query_set(test)
     value = set_similarity(
@@ -498,9 +502,9 @@ def predict_losses(
     inside = lowest <= value <= highest
     if not inside and not extrapolate:
         raise DataError(
-            f"{link.against} of the new queries is {value:.4g}, and the link was fitted to "
-            f"{len(link.groups)} groups of {fitted}: beyond that it says nothing; to continue the "
-            "line all the same, --extrapolate (extrapolate=True)"
+            f"{link.against} of the new queries is {value:.4g}, outside the range of the link's "
+            f"{len(link.groups)} groups, {fitted}; add --extrapolate (extrapolate=True) to extend "
+            "the line"
         )
     similarity = link.named("similarity", "")._replace(test=_NEW_QUERIES, group="")
     rows = [similarity._replace(value=value, queries=len(tested))]
@@ -512,24 +516,24 @@ def predict_losses(
             rows.append(row._replace(figure=figure, low=low, high=high))
     policy = (
         f"by the link over {len(link.groups)} groups of {link.shift}, fitted from {fitted}",
-        "the prediction interval holds the loss of one more group in 95% of cases, if it scatters "
-        "about the line as these groups do",
+        "the prediction interval contains the Rel Loss of a new group in 95% of cases, if it "
+        "scatters about the line like these groups",
     )
     warnings = []
     verdict = link.verdict(analysis.figures)
     if not verdict.mark:
-        warnings.append(f"{link_text(verdict)} The prediction then says little.")
+        warnings.append(f"{link_text(verdict)} The prediction is therefore unreliable.")
     if not inside:
         warnings.append(
-            f"extrapolated: {value:.4g} lies beyond the fitted {fitted}; the intervals assume that "
-            "the line goes on"
+            f"extrapolated: {value:.4g} is outside the fitted range, {fitted}; the intervals "
+            "assume that the line continues"
         )
     sizes = [row.queries for row in link.losses_in(analysis.figures) if row.queries is not None]
-    if sizes and not min(sizes) / _ALIKE <= len(tested) <= max(sizes) * _ALIKE:
+    if sizes and not min(sizes) / _SIZE_RATIO <= len(tested) <= max(sizes) * _SIZE_RATIO:
         warnings.append(
-            f"the link was fitted to test sets of {min(sizes):,} to {max(sizes):,} queries, and "
-            f"this one has {len(tested):,}; indicators that count words depend on the number of "
-            "queries, and small sets scatter more"
+            f"the link was fitted to test sets of {min(sizes):,} to {max(sizes):,} queries, but "
+            f"the new test set has {len(tested):,}; indicators that count words depend on the "
+            "number of queries, and small sets scatter more"
         )
     about = {"figure": "foretold"}
     notes = [
@@ -541,19 +545,19 @@ def predict_losses(
 
 
 def _widest(links: Sequence[Link]) -> Link:
-    """Return the link over the most groups, of the first indicator and the first measure."""
+    """Return the link over the most groups, for the first indicator and the first measure."""
     if not links:
-        raise UsageError("there is no link to predict with; analyse run sets first")
+        raise UsageError("the analysis has no link for a prediction; analyse run sets first")
     against, measure = links[0].against, links[0].measure
-    alike = [link for link in links if (link.against, link.measure) == (against, measure)]
-    return max(alike, key=lambda link: len(link.groups))
+    same = [link for link in links if (link.against, link.measure) == (against, measure)]
+    return max(same, key=lambda link: len(link.groups))
 
 
 def _sections(figures: Figures) -> Iterator[Section]:
-    """Yield the tables of links over groups and of queries, of plans, and of new queries.
+    """Yield the tables of links, of losses of queries, of detectable losses, and of predictions.
 
     Args:
-        figures: those of `link_losses` or `analyse_report`, and of `predict_losses`.
+        figures: figures of `link_losses`, `analyse_report` or `predict_losses`.
     """
     for link in find_links(figures):
         yield link_section(link, figures)
@@ -563,12 +567,12 @@ def _sections(figures: Figures) -> Iterator[Section]:
         about = {"measure": measure, "shift": shift, "against": indicator}
         yield query_section(of_queries.where(**about), about)
     for measure in figures.where(figure="detectable").names("measure"):
-        yield _plan_section(figures.where(measure=measure, against=""), measure)
+        yield _detectable_section(figures.where(measure=measure, against=""), measure)
     if figures.where(figure="foretold"):
         yield _prediction_section(figures.where(test=_NEW_QUERIES))
 
 
-def _plan_section(figures: Figures, measure: str) -> Section:
+def _detectable_section(figures: Figures, measure: str) -> Section:
     columns = [
         Head(("queries",), {"figure": "detectable"}, QUERIES),
         Head(("seeds",), {"figure": "detectable"}, _SEEDS),
@@ -581,7 +585,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
     ]
     table = pivot(
         figures,
-        f"What these test sets can show in {measure}",
+        f"Detectable Rel Loss in {measure}",
         ("shift", "system", "group"),
         heads_of(figures.where(figure="detectable"), "shift", "system", "group"),
         columns,
@@ -591,13 +595,13 @@ def _plan_section(figures: Figures, measure: str) -> Section:
 
 def _prediction_section(figures: Figures) -> Section:
     similarity = figures.where(figure="similarity")[0]
-    foretold = figures.where(figure="foretold")
+    predicted = figures.where(figure="foretold")
     table = pivot(
         figures,
-        f"Rel Loss in {foretold[0].measure} that is to be expected at {similarity.against} "
+        f"Predicted Rel Loss in {predicted[0].measure} at {similarity.against} "
         f"{similarity.value:.4f}",
         ("",),
-        heads_of(foretold, "system"),
+        heads_of(predicted, "system"),
         [
             Head(("Rel Loss",), {"figure": "foretold"}, REL_LOSS),
             Head(("95% prediction interval",), {"figure": "foretold"}, PERCENT_ENDS),

@@ -1,11 +1,11 @@
-"""The link between what groups lose and how similar they are to the training queries.
+"""Links between the groups' Rel Loss and their similarity to the training queries.
 
-Source: MS-Shift (ECIR 2023), section 5.2 and Figure 3, which draws the points. Here every system
-has its line and its rank correlations, and the mean of the systems has too. All systems answer the
-same groups, so that four systems on five groups are five points and not twenty: the verdict rests
-on the mean of the systems. Over several shifts it rests on a slope with a height for each shift,
-so that what else differs between shifts does not count as similarity. The verdicts of a call are
-one family of tests.
+Source: MS-Shift (ECIR 2023), section 5.2 and Figure 3, which draws the points. This module adds a
+line and rank correlations for every system and for the mean of the systems. All systems share the
+groups, so four systems on five groups are five points, not twenty: the verdict tests the mean of
+the systems. Over several shifts, it tests one slope with an intercept for each shift, so that other
+differences between shifts do not count as similarity. The verdicts of a call are one family of
+tests.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from msshift_bench.stats import (
 )
 
 MEAN_OF_SYSTEMS = "mean of systems"
-"""The name of the mean in tables, where systems have theirs."""
+"""The name of the mean in tables, in place of a system's name."""
 
 VERDICTS = ("verdict", "verdicts of this call")
 OTHER_SLOPES = ("slope", "other slopes of this call")
-"""The families of what verdicts rest on, and of the slopes that they do not rest on."""
+"""Families of tests: the slopes that give the verdicts, and all other slopes."""
 
 ALL_GROUPS = "all"
-"""The group of a figure of all groups together."""
+"""The group name of a figure over all groups."""
 
 
 _OF_LINES = ("groups", "slope", "slope_within_shifts", "r_squared", *RANK_CORRELATIONS)
 
 
 class Link(NamedTuple):
-    """The points of a link: groups of one shift or of several, with an indicator and losses.
+    """The points of a link: similarity and Rel Loss of the groups of one or several shifts.
 
     Attributes:
         shift: the shift; several are joined by " and ".
         against: the indicator.
         measure: the measure of the losses.
-        slice: which queries of the groups the indicator compares: ``test``, ``train`` or ``all``.
+        slice: the queries that the indicator compares: ``test``, ``train`` or ``all``.
         groups: the shift and the group of each point.
         similarities: the values of the indicator, ``[groups]``.
-        losses: system -> its Rel Losses, ``[groups]``; of several systems, their mean is the last.
+        losses: system -> its Rel Losses, ``[groups]``; with several systems, their mean is last.
     """
 
     shift: str
@@ -90,27 +90,27 @@ class Link(NamedTuple):
 
     @property
     def tested(self) -> str:
-        """What the verdict rests on: the mean of the systems, or the only one."""
+        """The name in `losses` that the verdict tests: the mean of the systems, or the system."""
         return list(self.losses)[-1]
 
     @property
     def about(self) -> dict[str, str]:
-        """The names of the slopes of the link."""
+        """The names of the link's slopes, as arguments of `Figures.where`."""
         names = "shift", "against", "measure", "slice"
         return {"figure": "slope", **{name: getattr(self, name) for name in names}}
 
     def verdict(self, figures: Figures) -> Figure:
-        """Return the slope that the verdict rests on; without a value where there is none."""
+        """Return the slope that gives the verdict; its value is `None` if it was not fitted."""
         figure = "slope_within_shifts" if len(self.shifts) > 1 else "slope"
         slope = figures.first(**{**self.about, "figure": figure}, system=self.tested)
         return slope or self.named(figure, self.tested)
 
     def line(self, system: str) -> Line:
-        """Return the line through the losses of a system, or of their mean."""
+        """Return the least-squares line of a name in `losses` over the similarities."""
         return fit_line(self.similarities, self.losses[system])
 
     def losses_in(self, figures: Figures) -> Figures:
-        """Return the losses that are the points, as figures."""
+        """Return the figures of the link's losses, without the mean of the systems."""
         return figures.where(
             figure="rel_loss",
             shift=tuple(self.shifts),
@@ -120,7 +120,7 @@ class Link(NamedTuple):
         )
 
     def named(self, figure: str, system: str) -> Figure:
-        """Return a figure with the link's names."""
+        """Return a figure without a value, with the link's names."""
         return Figure(
             figure,
             shift=self.shift,
@@ -133,16 +133,17 @@ class Link(NamedTuple):
 
 
 def find_links(figures: Figures) -> list[Link]:
-    """Return the links of losses with indicators, by measure and indicator.
+    """Return the links between losses and indicators, ordered by measure and indicator.
 
-    Each shift of at least 3 groups has its link; several shifts have one of all their groups, too.
+    Each shift with at least 3 groups has a link. Several shifts also have a link over all their
+    groups.
 
     Args:
         figures: ``rel_loss`` of systems on groups, and the ``similarity`` of the groups.
 
     Raises:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
-            on one, or a similarity is not finite.
+            for a group, or a value is not finite.
     """
     similarities = figures.where(figure="similarity", slice=GROUP_SPLITS)
     links = []
@@ -150,20 +151,20 @@ def find_links(figures: Figures) -> list[Link]:
         for _, values in similarities.each("against", "slice"):
             lost = of_measure.where(shift=tuple(values.names("shift")))
             shifts = lost.names("shift")
-            everywhere = tuple(
+            complete = tuple(
                 system
                 for (system,), of_system in lost.each("system")
                 if len(of_system.names("shift")) == len(shifts)
             )
             linked = [(values.where(shift=shift), lost) for shift in shifts]
-            if len(shifts) > 1 and everywhere:
-                linked.append((values.where(shift=tuple(shifts)), lost.where(system=everywhere)))
+            if len(shifts) > 1 and complete:
+                linked.append((values.where(shift=tuple(shifts)), lost.where(system=complete)))
             links += [_join(measure, of_groups, of_systems) for of_groups, of_systems in linked]
     return [link for link in links if len(link.groups) >= FEWEST_GROUPS]
 
 
 def _join(measure: str, values: Figures, lost: Figures) -> Link:
-    """Return the link of an indicator with the losses on the groups that it has values of."""
+    """Return the link between an indicator's values and the losses on the same groups."""
     shifts, indicator = values.names("shift"), values[0].against
     losses = {
         system: _by_group(of_system, system)
@@ -177,8 +178,8 @@ def _join(measure: str, values: Figures, lost: Figures) -> Link:
         ]
         if lacking:
             raise DataError(
-                f"{name} has no value for {', '.join(lacking)}, and another system or indicator "
-                "has; complete it, or leave it or the shift out"
+                f"{name} has no value for {', '.join(lacking)}, but other systems or indicators "
+                f"have; add the values, or leave out {name} or the shift"
             )
         columns[name] = np.array([of_groups[group] for group in every])
     similarities = columns.pop(indicator)
@@ -189,20 +190,25 @@ def _join(measure: str, values: Figures, lost: Figures) -> Link:
 
 
 def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
-    """Return (shift, group) -> its one value."""
+    """Return (shift, group) -> value."""
     values: dict[tuple[str, str], float] = {}
     for figure in figures:
-        where = f"{figure.group} of {figure.shift}"
+        group = f"{figure.group} of {figure.shift}"
         if (figure.shift, figure.group) in values:
-            raise DataError(f"{name} has two values on {where}; give one, the mean over seeds")
+            raise DataError(
+                f"{name} has two values for {group}; keep one value, e.g. the mean over seeds"
+            )
         if figure.value is None or not math.isfinite(figure.value):
-            raise DataError(f"{name} of {where} is {figure.value}; compute it again")
+            raise DataError(
+                f"the value of {name} for {group} must be finite, got {figure.value}; compute it "
+                "again"
+            )
         values[figure.shift, figure.group] = figure.value
     return values
 
 
 def link_claims(link: Link) -> Iterator[Claim]:
-    """Yield the line and the rank correlations of every system, and of their mean.
+    """Yield the line and the rank correlations of every system and of the mean of the systems.
 
     Raises:
         DataError: if all groups are equally similar.
@@ -228,27 +234,27 @@ def link_claims(link: Link) -> Iterator[Claim]:
 
 
 def link_text(slope: Figure) -> str:
-    """Return in plain words what the test of a slope shows.
+    """Return the verdict on a slope as a sentence.
 
     Args:
         slope: a ``slope`` over groups, or a ``slope_inside_groups``.
     """
     lost = f"the Rel Loss in {slope.measure}"
     if slope.figure == "slope_inside_groups":
-        lost = f"what single queries of {slope.shift} lose in {slope.measure}"
-    what = f"between {slope.against} and {lost}"
+        lost = f"the Rel Loss of single queries of {slope.shift} in {slope.measure}"
+    linked = f"between {slope.against} and {lost}"
     if not slope.mark:
-        return f"These data cannot show a link {what}."
-    way = "less" if slope.number < 0 else "more"
-    return f"These data show a link {what}: the higher it is, the {way} is lost."
+        return f"These data cannot show a link {linked}."
+    change = "less" if slope.number < 0 else "more"
+    return f"These data show a link {linked}: the higher {slope.against}, the {change} is lost."
 
 
 def slope_text(slope: Figure, no_p: str) -> str:
-    """Return a slope with its interval and its test, as evidence says it.
+    """Return a slope as text, with its interval and p-value.
 
     Args:
         slope: the slope.
-        no_p: what is said if it has no p-value.
+        no_p: the text in place of a missing p-value.
     """
     return (
         f"{100 * slope.number:+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
@@ -258,10 +264,12 @@ def slope_text(slope: Figure, no_p: str) -> str:
 
 
 def one_seed_text(losses: Figures) -> str:
-    """Return that models have one seed, and whose if others have more; "" if none has.
+    """Return a text about models with one seed; "" if every model has several.
+
+    Systems are named only if others have several seeds.
 
     Args:
-        losses: losses of one shift or several, with the numbers of seeds that they rest on.
+        losses: losses of one or several shifts, with their numbers of seeds.
     """
     shifts, single = losses.names("shift"), losses.where(seeds=1)
     if len(single) == len(losses):
@@ -271,12 +279,12 @@ def one_seed_text(losses: Figures) -> str:
 
 
 def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
-    """Return the verdict on a link, and the evidence that it rests on.
+    """Return the verdict on a link and its evidence.
 
     Args:
         link: the link.
         figures: the figures of `link_claims`.
-        losses: the losses of its points, with the numbers of seeds that they rest on.
+        losses: the losses of the link's points, with their numbers of seeds.
     """
     slope, spearman = (
         figures.where(**{**link.about, "figure": figure}, system=link.tested)[0]
@@ -293,13 +301,13 @@ def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
         if verdict.value is not None:
             degrees = f"t with {_degrees(groups - shifts - 1)}: {groups} groups of {shifts} shifts"
             lines.append(
-                f"slope of {of}, with a height for each shift: {slope_text(verdict, no_p)}; "
+                f"slope of {of}, with an intercept for each shift: {slope_text(verdict, no_p)}; "
                 f"{degrees}"
             )
-        lines.append(f"{shared}, where what else differs between shifts counts as similarity")
+        lines.append(f"{shared}; other differences between shifts count as similarity")
     else:
         lines.append(shared)
-    lines.append(_say_order(spearman, groups))
+    lines.append(_order_text(spearman, groups))
     if systems > 1:
         lines.append(
             f"{systems} systems on the same {groups} groups are {groups} points, not "
@@ -308,21 +316,21 @@ def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
     one_seed = one_seed_text(losses)
     if one_seed:
         lines.append(
-            f"{one_seed}: what another seed would change is part of the scatter about the "
-            "line, and cannot be told from it"
+            f"{one_seed}: the variance from seeds is part of the scatter about the line, and "
+            "cannot be separated from it"
         )
     return [Note(line, "data", link.about) for line in lines]
 
 
-def _say_order(spearman: Figure, groups: int) -> str:
-    """Return what the order of the groups shows, and what even a perfect one could."""
+def _order_text(spearman: Figure, groups: int) -> str:
+    """Return a rank correlation as text, with the smallest p-value of this number of groups."""
     value = "is not defined" if spearman.value is None else f"{spearman.value:.2f}"
     test = "" if spearman.p is None else f", {p_text(spearman.p)}, {spearman.family}"
     smallest = 2 / math.factorial(groups)
     return (
         f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "
         f"p = {smallest:.2g} before any correction"
-        + ", so that none can be shown"
+        + ", so no rank correlation can be significant"
         * (smallest > SIGNIFICANT)
     )
 
@@ -339,7 +347,7 @@ SLOPE = Format(_slope, is_marked=True)
 
 
 def link_section(link: Link, figures: Figures) -> Section:
-    """Return the table of a link's points, and that of its lines and rank correlations."""
+    """Return the tables of a link: its points, and its lines with rank correlations."""
     against = f"{link.measure} against {link.against} of {link.slice} queries"
     title = f"{link.shift}: Rel Loss in {against}"
     several = len(link.shifts) > 1
@@ -355,7 +363,7 @@ def link_section(link: Link, figures: Figures) -> Section:
     ]
     points = pivot(figures, title, ("",), rows, columns)
     within = {"figure": "slope_within_shifts"}
-    heights = [Head(("with heights",), within, SLOPE), Head(("p",), within, P_VALUE)]
+    parallel = [Head(("within shifts",), within, SLOPE), Head(("p",), within, P_VALUE)]
     fitted = pivot(
         figures.where(**{**link.about, "figure": _OF_LINES}),
         f"{link.shift}: the line of {against}, and rank correlations",
@@ -366,7 +374,7 @@ def link_section(link: Link, figures: Figures) -> Section:
             Head(("slope x 100",), {"figure": "slope"}, SLOPE),
             Head(("R2",), {"figure": "r_squared"}, number(2)),
             Head(("p",), {"figure": "slope"}, P_VALUE),
-            *(heights if several else []),
+            *(parallel if several else []),
             Head(("Spearman",), {"figure": "spearman"}, number(2, is_marked=True)),
             Head(("p",), {"figure": "spearman"}, P_VALUE),
             Head(("Kendall",), {"figure": "kendall"}, number(2, is_marked=True)),

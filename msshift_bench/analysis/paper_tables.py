@@ -1,7 +1,7 @@
-"""The papers' own figures as numbers, and an analysis of them.
+"""Tables of papers as numbers, and an analysis of the losses in MS-Shift (ECIR 2023).
 
-The figures in ``published/`` are results that papers report; each file names its source. Golden
-tests compare with them; they are never mixed with figures measured here.
+The files in ``published/`` hold results that papers report; each file names its source. Golden
+tests compare with them. Published figures are never mixed with figures of this package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def load_published(name: str) -> dict[str, Any]:
     """Return a paper's tables as numbers, e.g. ``ms_shift_v2``.
 
     Raises:
-        UnknownNameError: if there are no such tables.
+        UnknownNameError: for an unknown name.
     """
     known = {entry.name.removesuffix(".json"): entry for entry in _FOLDER.iterdir()}
     check_name("published tables", name, sorted(known))
@@ -34,22 +34,24 @@ def load_published(name: str) -> dict[str, Any]:
 _MEASURE = "RR@10"
 
 _SCOPES = (("all", "topics"), ("test", "topics"), ("test", "wh-words"))
-"""Which queries the similarities compare, and the shifts whose groups are the points; Figure 3 of
-the paper has those of both shifts. Short and long queries are compared with each other, so that
-both groups of `length` have one similarity."""
+"""The queries that the similarities compare, and the shift of the groups.
+
+Figure 3 of the paper has the groups of both shifts. The two groups of `length` are left out: they
+have the same similarity, because they are compared with each other.
+"""
 
 
 def analyse_published(shifts: Sequence[str] = ()) -> Result:
     """Link the Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023) to weighted Jaccard.
 
-    The paper draws these points (Figure 3), and gives neither a line nor a correlation. The losses
-    have no intervals, because the paper names neither seeds nor the scores of queries.
+    The paper draws these points (Figure 3) without a line or a correlation. The losses have no
+    intervals, because the paper reports neither seeds nor scores of single queries.
 
     Args:
-        shifts: only these; all that the paper prints, if empty.
+        shifts: only these, "topics" or "wh-words"; both if empty.
 
     Raises:
-        UnknownNameError: for a shift of which the paper prints nothing.
+        UnknownNameError: for another shift.
     """
     losses, similarities = load_published("ms_shift_v2"), load_published("ms_shift_similarity")
     of_groups = {group: shift for _, shift in _SCOPES for group in SHIFTS[shift].groups}
@@ -83,10 +85,9 @@ def analyse_published(shifts: Sequence[str] = ()) -> Result:
         for group in SHIFTS[shift].groups
     ]
     remarks = (
-        "published losses carry no intervals: they rest on one training each, and count as they "
-        "are printed",
-        "all queries: training and test queries, as the authors counted them; test queries: the "
-        "released test sets, where C0 and C3 change places",
+        "published losses have no intervals: each is the printed loss of one training",
+        "all queries: training and test queries, as in the authors' notebook; test queries: the "
+        "released test sets, where C0 and C3 change ranks",
     )
     return link_losses(
         figures,

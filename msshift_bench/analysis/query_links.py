@@ -1,9 +1,9 @@
-"""What single queries lose, and whether that changes with how near they are to training queries.
+"""Links between the Rel Loss of single queries and their similarity to training queries.
 
-Source: MS-Shift (ECIR 2023), section 5.2: Figure 4 draws the distributions of an indicator of
-queries, Figure 5 the Rel Loss in intervals of it, and Figure 6 box plots of what single queries
-lose. The paper tests none of them. Here the loss of an interval has the confidence interval that
-every loss has, and the link is tested inside the groups (`stats.slope_inside_groups`).
+Source: MS-Shift (ECIR 2023), section 5.2. Figure 4 draws the distributions of an indicator over
+queries, Figure 5 the Rel Loss in intervals of the indicator, and Figure 6 box plots of the losses
+of single queries. The paper has no tests of them. This module adds a confidence interval to each
+loss of an interval, and tests the link inside the groups (`stats.slope_inside_groups`).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from msshift_bench.similarity import find_indicator
 from msshift_bench.stats import Claim, Figure, Figures, rel_loss, slope_inside_groups
 
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
-"""The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
-1977); whiskers reach 1.5 boxes at most, and ``beyond`` counts the queries beyond them."""
+"""Figure names of a box plot (Tukey, 1977) of the losses of single queries, in units of Avg In.
+Whiskers reach at most 1.5 box lengths; ``beyond`` counts the queries outside the whiskers."""
 
 _COLUMNS = 30
 
 
 def distribution(of_indicator: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
-    """Yield how many queries of each group lie in columns of equal width.
+    """Yield a histogram of each group: the share and number of queries per column of equal width.
 
     Args:
-        of_indicator: a figure with the names of shift and indicator.
+        of_indicator: a figure with the names of the shift and the indicator.
         values: group -> the values of its test queries, ``[queries]``.
     """
     edges = np.histogram_bin_edges(np.concatenate(list(values.values())), _COLUMNS)
@@ -70,30 +70,30 @@ def query_claims(
     *,
     bins: int = 6,
 ) -> Iterator[Claim]:
-    """Yield what single queries lose, and how that changes with an indicator.
+    """Yield the losses of single queries by an indicator, and their slopes over the indicator.
 
     Args:
         indicator: the indicator's name.
-        scores: what systems score on one shift, with all models.
+        scores: the systems' scores on one shift, with all models.
         measure: one of their measures.
         values: group -> the indicator's values, in the order of the group's queries, ``[queries]``.
-        bins: the number of intervals; fewer come of it where many queries have the same value, or
+        bins: the number of intervals; there are fewer if many queries have the same value, or if
             there are fewer queries.
 
     Yields:
-        The losses in intervals of the indicator, each with its box plot; then how losses change
-        with it inside the groups, for every system and for their mean, which the verdict rests on.
+        For each interval of the indicator, the systems' Rel Losses with box plots. Then, for every
+        system and the mean of the systems, the slope inside the groups; the last is the verdict.
 
     Raises:
         UsageError: if `bins` is below 2.
-        DataError: if all queries have the same value, or a system scores 0 on a group.
+        DataError: if all queries have the same value, or a system has an Avg In of 0 on a group.
     """
     shared = Figure(
         "", shift=scores[0].shift_name, against=indicator, measure=measure.name, group=ALL_GROUPS
     )
     edges = _edges(shared, values, bins)
     places = {g: np.searchsorted(edges[1:-1], of, side="right") for g, of in values.items()}
-    relative = {part.system: _relative(part, measure, values) for part in scores}
+    relative = {part.system: _relative_losses(part, measure, values) for part in scores}
     for interval, (low, high) in enumerate(pairwise(edges.tolist())):
         masks = {group: place == interval for group, place in places.items()}
         inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
@@ -123,10 +123,10 @@ def query_claims(
             yield Claim(row._replace(figure="groups", value=slope.df + 1))
 
 
-def _relative(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[str, Floats]:
-    """Return group -> what each query loses, in units of the group's Avg In, ``[queries]``.
+def _relative_losses(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[str, Floats]:
+    """Return group -> each query's loss in units of the group's Avg In, ``[queries]``.
 
-    It is the mean over seeds; the mean over queries is the group's Rel Loss.
+    A query's loss is the mean over seeds. The mean over the queries is the group's Rel Loss.
 
     Raises:
         DataError: if Avg In of a group is 0.
@@ -134,34 +134,34 @@ def _relative(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[s
     relative = {}
     for group in groups:
         sides = scores.sides(measure.name, group, scores.groups[group])
-        assert sides is not None  # a system without a group's model is refused before
+        assert sides is not None  # analyse_report raises if a group has no model
         avg_in = float(sides.inside.mean())
         if not avg_in:
             raise DataError(
-                f"{scores.system} scores 0 in {measure} on {group}, so that there is no Rel Loss "
-                "to explain; take another measure, or leave the system out"
+                f"the Avg In of {scores.system} in {measure} on {group} is 0, so the Rel Loss is "
+                "undefined; choose another measure, or leave out the system"
             )
         relative[group] = rel_loss(*sides[:2], measure.sign, of=avg_in).mean(axis=0)
     return relative
 
 
 def _edges(of_indicator: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
-    """Return the ends of intervals that hold about as many queries each, none of them empty."""
+    """Return the edges of non-empty intervals with about equal numbers of queries."""
     if bins < 2:
-        raise UsageError(f"losses are shown in at least 2 intervals, not {bins}")
-    together = np.concatenate(list(values.values()))
-    edges = np.unique(np.quantile(together, np.linspace(0, 1, bins + 1)))
+        raise UsageError(f"the number of intervals (bins) must be at least 2, got {bins}")
+    pooled = np.concatenate(list(values.values()))
+    edges = np.unique(np.quantile(pooled, np.linspace(0, 1, bins + 1)))
     if len(edges) < 2:
         raise DataError(
-            f"all test queries of {of_indicator.shift} have the same {of_indicator.against} "
-            f"({edges[0]:.4g}), so that there are no intervals of it; take another indicator"
+            f"all test queries of {of_indicator.shift} have the same {of_indicator.against}, "
+            f"{edges[0]:.4g}, so intervals cannot be formed; choose another indicator"
         )
-    # Of more intervals than queries some lie between two of them; they join the one below.
-    return np.append(edges[:-1][np.histogram(together, edges)[0] > 0], edges[-1])
+    # With more intervals than queries, some are empty; each is joined to the interval below.
+    return np.append(edges[:-1][np.histogram(pooled, edges)[0] > 0], edges[-1])
 
 
 def _box(losses: Floats) -> dict[str, float]:
-    """Return the figures of a box plot."""
+    """Return figure name -> value of a box plot; see `BOX`."""
     first, median, third = np.quantile(losses, [0.25, 0.5, 0.75]).tolist()
     reach = 1.5 * (third - first)
     within = losses[(losses >= first - reach) & (losses <= third + reach)]
@@ -170,7 +170,7 @@ def _box(losses: Floats) -> dict[str, float]:
 
 
 def query_notes(figures: Figures) -> list[Note]:
-    """Return the verdict on what single queries lose, and the evidence that it rests on.
+    """Return the verdict on the losses of single queries, and its evidence.
 
     Args:
         figures: the figures of `query_claims`.
@@ -182,7 +182,8 @@ def query_notes(figures: Figures) -> list[Note]:
     if slope is None:
         lines = [
             link_text(shared._replace(figure="slope_inside_groups")),
-            "fewer than 3 groups have queries that differ in it, and groups are the witnesses",
+            f"{shared.against} differs between the queries of fewer than 3 groups, and groups are "
+            "the observations",
         ]
     else:
         of = f"the mean of {len(systems)} systems" if len(systems) > 1 else tested
@@ -192,29 +193,29 @@ def query_notes(figures: Figures) -> list[Note]:
             link_text(slope),
             f"slope inside the groups, {of}: {slope_text(slope, 'no p')}; t with {count - 1} "
             f"degrees of freedom: the slopes of {count} groups",
-            f"{queries:,} queries of {count} groups are {count} witnesses",
+            f"{queries:,} queries of {count} groups are {count} observations",
         ]
         one_seed = one_seed_text(figures.where(figure="rel_loss"))
         if one_seed:
             lines.append(
-                f"{one_seed}: the intervals of these losses count queries only; the test counts "
-                "what differs from model to model, which a seed is part of"
+                f"{one_seed}: the intervals of these losses count queries only; the test also "
+                "counts differences between models, including the variance from seeds"
             )
     if find_indicator(shared.against).needs == "model":
         lines.append(
-            f"{shared.against} of each group comes from another model: the intervals mix their "
-            "scales, the slopes inside the groups do not"
+            f"{shared.against} of each group is computed with a different model: the intervals mix "
+            "the models' scales, but the slopes inside the groups do not"
         )
     about = {"shift": shared.shift, "against": shared.against, "measure": shared.measure}
     return [Note(line, "data", {"figure": "slope_inside_groups", **about}) for line in lines]
 
 
 def query_section(figures: Figures, about: dict[str, str]) -> Section:
-    """Return the losses in intervals of an indicator, and how they change inside the groups.
+    """Return the tables of losses in intervals of an indicator and of slopes inside the groups.
 
     Args:
         figures: the figures of `query_claims`.
-        about: the names of measure, shift and indicator.
+        about: the names of the measure, the shift and the indicator.
     """
     shift, measure, indicator = about["shift"], about["measure"], about["against"]
     parts = figures.where(figure="similarity")

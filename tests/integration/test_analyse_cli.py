@@ -30,7 +30,7 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     for title in (
         "wh-words: Rel Loss in RR@10 against weighted-jaccard of test queries",
         "wh-words: Rel Loss in ASL@100 by unseen-words of the query",
-        "What these test sets can show in RR@10",
+        "Detectable Rel Loss in RR@10",
     ):
         assert title in done.stdout
     assert "These data cannot show a link between weighted-jaccard" in done.stdout
