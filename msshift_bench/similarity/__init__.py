@@ -1,12 +1,11 @@
-"""How near test queries lie to training queries, by indicators.
+"""Similarity of test queries to training queries, by indicators.
 
-`group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
-queries, and single test queries with a training set. `INDICATORS` is the table of what they can
-compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
-counts the relevant passages that test and training queries share, by their judgements.
-`NearestQueries` finds the nearest training queries of test queries. The room may use `data`,
-`encoders`, `evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`,
-`arrays` and `errors`.
+`group_similarity` compares each group of a shift with the other groups. `set_similarity` compares a
+set of test queries, and each query in it, with a training set. `compare_groups` and `compare_files`
+also return a `Result`. `INDICATORS` is the table of indicators. `count_overlap` counts the relevant
+passages that test and training queries share. `NearestQueries` finds the nearest training queries
+of test queries. This package may use `data`, `encoders`, `evaluation`, `output`, `plumbing`,
+`runs`, `search`, `shifts`, `stats`, `records`, `arrays` and `errors`.
 """
 
 from msshift_bench.similarity.indicators import (

@@ -1,15 +1,14 @@
-"""The one table of indicators: what each of them says, what it needs, and where it comes from.
+"""The table of indicators, and the indicators that use the words of queries.
 
-To add an indicator, write its function and add a row here; nothing else lists indicators. Those
-that come from the words of queries are functions of this module.
+To add an indicator, write its function and add a row to `INDICATORS`; there is no other list.
 
 Weighted Jaccard similarity (MS-Shift, section 5.2): with S_k and T_k the shares of word k among all
 words of two sets of queries,
 
     J(S, T) = sum over k of min(S_k, T_k) / sum over k of max(S_k, T_k)
 
-Both sums are of whole numbers here (counts times the other set's total), so that the value is the
-exact one, rounded once: neither the order of the queries nor that of the words can change a bit.
+The code sums integers (counts times the other set's total), so the exact value is rounded once.
+The order of queries and words cannot change a bit.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_q
 from msshift_bench.words import divide
 
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
-"""From the text of a query to its words."""
+"""A function from the text of a query to its words."""
 
 Models: TypeAlias = Mapping[str, str | Path] | Sequence[OpenedRunSet] | str | Path | None
 """Bi-encoders; see `IndicatorOptions`."""
@@ -50,12 +49,12 @@ def weighted_jaccard(
     """Return the weighted Jaccard similarity of two sets of queries, 0 to 1; it is symmetric.
 
     Args:
-        train: one set.
-        test: the other.
-        words_of: cuts a text into words.
+        train: the first set.
+        test: the second set.
+        words_of: the tokenizer.
 
     Raises:
-        DataError: if the tokenizer finds no word in one of them.
+        DataError: if the tokenizer finds no word in one of the sets.
     """
     trained, tested = (
         Counter(word for text in queries.texts for word in words_of(text))
@@ -63,55 +62,57 @@ def weighted_jaccard(
     )
     total, test_total = trained.total(), tested.total()
     if not total or not test_total:
-        which = "training" if not total else "test"
-        raise DataError(f"the tokenizer finds no word in the {which} queries")
+        empty = "training" if not total else "test"
+        raise DataError(
+            f"the tokenizer finds no word in the {empty} queries; choose another tokenizer or "
+            "other queries"
+        )
     common = sum(
         min(trained[word] * test_total, tested[word] * total)
         for word in trained.keys() & tested.keys()
     )
-    # min + max = S_k + T_k, and each of the two sums to 1.
+    # min + max = S_k + T_k; the shares S_k sum to 1, and so do the shares T_k.
     return common / (2 * total * test_total - common)
 
 
 def unseen_words(
     train: QueryColumns, test: QueryColumns, words_of: Tokenizer = content_words
 ) -> QueryValues:
-    """Return the share of each test query's words that training never met, 0 to 1.
+    """Return the share of each test query's words that no training query contains, 0 to 1.
 
-    A word that stands twice in the query counts twice. A query without a word has nothing that is
-    new: its share is 0.
+    A repeated word counts each time. A query without words has 0.
 
     Args:
         train: the training queries.
         test: the test queries.
-        words_of: cuts a text into words; by default into those of content.
+        words_of: the tokenizer; by default it returns content words.
     """
-    met = {word for text in train.texts for word in words_of(text)}
+    known = {word for text in train.texts for word in words_of(text)}
     shares = []
     for text in test.texts:
         words = words_of(text)
-        shares.append(sum(word not in met for word in words) / len(words) if words else 0.0)
+        shares.append(sum(word not in known for word in words) / len(words) if words else 0.0)
     return QueryValues(np.array(shares))
 
 
 class IndicatorOptions(TypedDict, total=False):
-    """What users may say about how an indicator is computed.
+    """Options of indicators.
 
-    Each indicator takes some of these; `Indicator.options` names them.
+    Each indicator accepts some of these options; see `Indicator.options`.
 
     Attributes:
-        tokenizer: cuts a query into words. By default ``weighted-jaccard`` lower-cases and splits
-            at white space, and ``unseen-words`` takes runs of two or more letters, lower-cased,
-            without stop words.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model. By
-            default the paper's ``distilbert-base-uncased``, or ``terms`` for data of ``mini``. Or
-            an `EncoderSpec` with settings.
-        pooling: of an encoder that is given by name: ``cls`` (default), ``mean``, or ``own`` for a
-            model that sentence-transformers saved, which makes a query's vector by itself.
+        tokenizer: splits a query into words. By default ``weighted-jaccard`` lower-cases and splits
+            at white space; ``unseen-words`` uses lower-cased runs of two or more letters or
+            digits, without stop words.
+        encoder: an id of the Hugging Face Hub, a folder, an `EncoderSpec`, or ``terms``, which
+            needs no model. The default is ``distilbert-base-uncased`` (as in the paper), or
+            ``terms`` for data of ``mini``.
+        pooling: the pooling of an encoder given by name: ``cls`` (default), ``mean``, or ``own``
+            for the model's own pooling (a model saved by sentence-transformers).
         models: the bi-encoders: a folder of run sets of one system with kept models, or such run
-            sets opened; held-out group -> model folder; or one model folder for two sets of
-            queries.
-        seed: the seed whose models count, if the run set has several; by default the smallest.
+            sets, opened; held-out group -> model folder; or, for `set_similarity`, the folder of
+            one model.
+        seed: the seed of the models, if the run set has several; by default the smallest.
 
     Examples:
         >>> options = IndicatorOptions(tokenizer=str.split)
@@ -128,26 +129,26 @@ class IndicatorOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """One way to say how near test queries lie to training queries.
+    """A measure of the similarity of test queries to training queries.
 
     Attributes:
-        name: as the command and the functions take it.
-        title: as tables show it.
-        per_query: whether every test query has a value of its own; that of a set of test queries
-            is then their mean. Otherwise only two sets have a value.
-        needs: what it needs beyond the queries: ``""``, ``encoder``, ``model`` (a bi-encoder that
-            was trained without the group) or ``labels`` (the queries' relevant passages).
-        against: which queries of the other groups a group is compared with unless the user says
-            otherwise: those of the same split (``same``), or their training queries (``train``).
-        higher: what a higher value says of the test queries: they are ``nearer`` to the training
+        name: the name in commands and functions.
+        title: the title in tables.
+        per_query: whether every test query has a value; the value of a set is then their mean.
+            Otherwise only a pair of sets has a value.
+        needs: the input besides the queries: ``""``, ``encoder``, ``model`` (a bi-encoder trained
+            without the group) or ``labels`` (the queries' relevant passages).
+        against: the other groups' queries for the comparison, by default: queries of the same split
+            (``same``), or training queries (``train``).
+        higher: the meaning of a higher value: the test queries are ``nearer`` to the training
             queries, or ``farther`` from them.
-        options: the `IndicatorOptions` that it takes.
-        source: where it is defined.
-        function: takes the training queries, the test queries and what it needs (a tokenizer,
-            `TextVectors`, or query_id -> relevant passages), and returns one value, or
-            `QueryValues` if it is defined per query.
-        cut: returns the words of a text that is divided by a name in `WORDS`, unless the user gives
-            a tokenizer; `None` if the indicator takes none.
+        options: the names of the accepted `IndicatorOptions`.
+        source: the publication of the definition.
+        function: computes the value from the training queries, the test queries and the input (a
+            tokenizer, `TextVectors`, or query_id -> relevant passages). It returns a number, or
+            `QueryValues` if the indicator is defined per query.
+        cut: the default tokenizer, which accepts `words`, a name in `WORDS`; `None` if the
+            indicator has no tokenizer.
     """
 
     name: str
@@ -162,7 +163,7 @@ class Indicator:
     cut: Callable[..., Sequence[str]] | None = None
 
     def other_split(self, split: str) -> str:
-        """Return which queries of the other groups those of a split are compared with."""
+        """Return the default split of the other groups for comparison with this split."""
         return split if self.against == "same" else self.against
 
 
@@ -217,7 +218,7 @@ INDICATORS: Mapping[str, Indicator] = MappingProxyType(
             ),
             Indicator(
                 name="unseen-words",
-                title="share of content words never met",
+                title="share of content words not in training queries",
                 per_query=True,
                 needs="",
                 against="train",
@@ -248,7 +249,7 @@ def find_indicator(name: str) -> Indicator:
     """Return the indicator called `name`.
 
     Raises:
-        UnknownNameError: if there is none; the message lists them and names the nearest.
+        UnknownNameError: for an unknown name; the message lists the valid names.
     """
     check_name("indicator", name, INDICATORS)
     return INDICATORS[name]

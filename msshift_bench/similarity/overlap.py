@@ -1,11 +1,11 @@
-"""Which test queries share a relevant passage with a training query, and how many passages.
+"""Overlap: the relevant passages that test queries share with training queries.
 
-Two queries with a relevant passage in common are likely to be alike, and a model can remember the
+Two queries with a common relevant passage are probably similar, and a model can memorise the
 passage.
 
 Source: Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
-Models (CIKM 2022), section 3.2 and Table 3. The paper counts a test query from one shared passage
-on; the script that made its table counted from two.
+Models (CIKM 2022), section 3.2 and Table 3. The paper's text counts a test query with at least one
+shared passage; the script of its table requires two.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
 
 _FEWEST_SHARED = {"sharing_1_or_more": 1, "sharing_2_or_more": 2}
-"""Figure -> shared passages from which a test query counts: the paper's text, and its script."""
+"""Figure -> minimum of shared passages for a test query to count: the paper's text, its script."""
 
 
 def count_overlap(
     train: Mapping[str, Iterable[Qrel]], tests: Mapping[str, Iterable[Qrel]]
 ) -> Result:
-    """Count the test queries that share relevant passages with other, training, queries.
+    """Count the test queries that share relevant passages with training queries.
+
+    A training query with the same id as the test query does not count.
 
     Args:
-        train: name -> judgements of a training set, relevant from 1 on.
-        tests: name -> judgements of a test set, which may be graded. Every query in them counts in
-            the denominator. Each grade from 1 on that occurs is a threshold.
+        train: name -> judgements of a training set; passages are relevant from grade 1 on.
+        tests: name -> judgements of a test set, which may be graded. The denominator is the number
+            of queries with a judgement. Each grade from 1 on is a threshold of relevance.
 
     Returns:
-        How many queries of the set `test`, where passages count from the grade in `slice` on, are
-        ``sharing_1_or_more`` and ``sharing_2_or_more`` with the training set `system`; the sizes
-        of the training sets (``queries``, ``pairs``, ``passages``); and ``common_queries`` and
-        ``common_passages`` of two of them, `system` and `against`.
+        For each test set (`test`), training set (`system`) and threshold (`slice`), the number of
+        test queries ``sharing_1_or_more`` and ``sharing_2_or_more`` relevant passages. Also the
+        sizes of the training sets (``queries``, ``pairs``, ``passages``), and ``common_queries``
+        and ``common_passages`` of each two training sets (`system` and `against`).
 
     Raises:
         DataError: if a training set or a test set has no relevant passage.
@@ -54,7 +56,10 @@ def count_overlap(
     rows: list[Figure] = []
     for name, trained_by in trained.items():
         if not trained_by:
-            raise DataError(f"the training set {name} has no relevant passage")
+            raise DataError(
+                f"the training set {name} has no relevant passage; add judgements of grade 1 or "
+                "more, or leave it out"
+            )
         for test_set, test_qrels in judged.items():
             rows += _count_in(test_set, name, test_qrels, trained_by)
     for name, passages in relevant.items():
@@ -66,8 +71,8 @@ def count_overlap(
             count = len(of_sets[first].keys() & of_sets[second].keys())
             rows.append(Figure(name, system=first, against=second, value=count))
     note = (
-        "a test query of 1 or more shared passages counts in the text of Zhan et al. (CIKM "
-        "2022); the script that made their Table 3 counts from 2 on"
+        "1 or more shared: as in the text of Zhan et al. (CIKM 2022); 2 or more shared: as in the "
+        "script of their Table 3"
     )
     settings = {"train": list(train), "test": list(tests)}
     layout = partial(tabulated, _TABLES)
@@ -94,7 +99,7 @@ _TABLES: Sequence[TableSpec] = (
         {name: (name, COUNT) for name in ("queries", "pairs", "passages")},
     ),
     (
-        "What two training sets have in common",
+        "Queries and passages that two training sets share",
         {"system": "training", "against": "training"},
         {f"common_{name}": (name, COUNT) for name in ("queries", "passages")},
     ),
@@ -102,13 +107,13 @@ _TABLES: Sequence[TableSpec] = (
 
 
 def relevant_passages(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
-    """Return query_id -> its passages of a relevance of at least `least`."""
+    """Return query_id -> the passages with a relevance of at least `least`."""
     relevant = ((qrel.query_id, qrel.doc_id) for qrel in qrels if qrel.relevance >= least)
     return {query_id: set(doc_ids) for query_id, doc_ids in values_by_key(relevant).items()}
 
 
 def queries_by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """Return passage -> the queries that it is relevant to."""
+    """Return passage -> the queries for which it is relevant."""
     pairs = ((doc_id, query_id) for query_id, passages in relevant.items() for doc_id in passages)
     return {doc_id: set(query_ids) for doc_id, query_ids in values_by_key(pairs).items()}
 
@@ -116,7 +121,7 @@ def queries_by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set
 def _shared(
     query_id: str, passages: Collection[str], trained_by: Mapping[str, Collection[str]]
 ) -> int:
-    """Return how many passages are relevant to a training query of another id."""
+    """Return the number of passages that are relevant to a training query with another id."""
     return sum(
         any(trained != query_id for trained in trained_by.get(doc_id, ())) for doc_id in passages
     )
@@ -127,7 +132,10 @@ def _count_in(
 ) -> Iterator[Figure]:
     grades = sorted({qrel.relevance for qrel in qrels if qrel.relevance >= 1})
     if not grades:
-        raise DataError(f"the test set {test_set} has no relevant passage")
+        raise DataError(
+            f"the test set {test_set} has no relevant passage; add judgements of grade 1 or more, "
+            "or leave it out"
+        )
     row = Figure("", test=test_set, system=train, queries=len({qrel.query_id for qrel in qrels}))
     for least in grades:
         shared = [
@@ -144,9 +152,9 @@ def shares_passages(
     """Return 1 for each test query that shares a relevant passage with a training query, else 0.
 
     Args:
-        train: the training queries; one of the same id as a test query is that query.
+        train: the training queries; a training query with the test query's id does not count.
         test: the test queries.
-        labels: query_id -> its relevant passages, for the queries of both.
+        labels: query_id -> relevant passages, for the training and the test queries.
     """
     trained_by = queries_by_passage({query_id: labels[query_id] for query_id in train.ids})
     shared = [_shared(query_id, labels[query_id], trained_by) for query_id in test.ids]

@@ -1,4 +1,4 @@
-"""The sets of queries that are compared: the groups of a data set, files, and values in memory."""
+"""Sets of queries for comparison: groups of a data set, files, and Python objects."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
 
 GROUP_SPLITS = ("test", "train", "all")
-"""Which queries of a group: its test queries, those that others train on, or all that it has."""
+"""The queries of a group: its test queries, its training queries, or all its queries."""
 
-_WANTED = {"test": "test queries", "train": "training queries", "all": "queries"}
+_KINDS = {"test": "test queries", "train": "training queries", "all": "queries"}
 _WITHOUT_TRAINING = (
-    "; compare with the others' test queries (--split test:test; in Python, against), or take a "
-    "data set that was made with training queries"
+    "; compare with the others' test queries (--split test:test; in Python, against='test'), or "
+    "use a data set with training queries"
 )
 
 QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
-"""Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
-``query_id`` and a ``text`` each, such as the rows of a split."""
+"""Queries: a file of two tab-separated columns (query_id, text), a mapping query_id -> text, or
+objects with ``query_id`` and ``text``, such as the rows of a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryColumns:
-    """Queries as two columns of equal length, in the order of their source; ids may repeat.
+    """Queries as two columns of equal length, in the order of their source.
+
+    Ids can repeat.
 
     Examples:
         >>> queries = QueryColumns(("q1", "q2"), ("cheap flights", "who is it"))
@@ -57,12 +59,12 @@ class QueryColumns:
 
 
 class QueryValues(NamedTuple):
-    """What an indicator that is defined per query says of test queries.
+    """Values of an indicator per test query.
 
     Attributes:
-        values: one per test query, shape (test queries,).
-        nearest: for each test query the place of its nearest training query, shape (test queries,);
-            `None` of indicators that do not look for one.
+        values: the value of each test query, shape (test queries,).
+        nearest: the index of each test query's nearest training query, shape (test queries,);
+            `None` if the indicator does not search for it.
     """
 
     values: Floats
@@ -78,27 +80,27 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         split: one of `GROUP_SPLITS`.
 
     Returns:
-        group -> its queries, in the shift's order. A query of two groups, as a few of the official
-        release are, is in both.
+        group -> its queries, in the shift's order. A query of two groups (the official release has
+        a few) is in both.
 
     Raises:
-        UnknownNameError: if there is no such split, or the data set does not hold the shift.
-        DataError: if a group has no such queries.
+        UnknownNameError: for an unknown split, or if the data set lacks the shift.
+        DataError: if a group has no queries in the split.
         UsageError: if the groups of the shift are training sets.
-        MissingError: if the data set holds ids only.
-        IntegrityError: if a file is missing or is not the one that was built.
+        MissingError: if the data set contains only ids, no texts.
+        IntegrityError: if a file is missing or was changed after the build.
     """
     check_name("split of groups", split, GROUP_SPLITS)
     check_name(f"shift in {dataset.folder}", shift.name, dataset.manifest.shifts)
     if shift.by_size:
         raise UsageError(
-            f"the groups of {shift.name} are training sets, which have one test set; compare files "
-            "of queries with --train and --test"
+            f"the groups of {shift.name} are training sets for one test set, so they cannot be "
+            "compared; compare files of queries with --train and --test"
         )
     if not dataset.manifest.texts:
         raise MissingError(
-            f"{dataset.folder} holds ids only, no texts of queries; "
-            f"'msshift import {dataset.folder}' puts them back"
+            f"{dataset.folder} contains ids but no texts of queries; restore the texts with "
+            f"'msshift import {dataset.folder}'"
         )
     table = dataset.table(shift.name, "queries")
     if split != "all":
@@ -108,7 +110,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         rows = table.filter(pc.field("group") == group)
         if not rows.num_rows:
             raise DataError(
-                f"{dataset.folder} holds no {_WANTED[split]} of {shift.name}-{group}"
+                f"{dataset.folder} has no {_KINDS[split]} of {shift.name}-{group}"
                 + (_WITHOUT_TRAINING if split == "train" else "")
             )
         queries_of[group] = QueryColumns(
@@ -121,11 +123,11 @@ def read_query_set(source: QuerySource) -> QueryColumns:
     """Read a set of queries.
 
     Raises:
-        NotFoundError: if there is no such file.
-        CollectionError: if the file is malformed, or repeats an id; or if a query has no text, as
-            the rows of a data set of ids only, an id that is no string, or two texts.
-        DataError: if there is no query.
-        UsageError: if it is nothing of that.
+        NotFoundError: if the file does not exist.
+        CollectionError: if the file is malformed or repeats an id; or if a query has no text, two
+            texts, or an id that is not a string.
+        DataError: if the set is empty.
+        UsageError: if the source has another type.
     """
     if isinstance(source, str | Path):
         source = read_queries(Path(source))
@@ -140,32 +142,33 @@ def read_query_set(source: QuerySource) -> QueryColumns:
                 rows = [(query.query_id, query.text) for query in source]
             except (AttributeError, TypeError) as error:
                 raise UsageError(
-                    "queries are a file, a mapping query_id -> text, or what has a query_id and a "
-                    f"text each: {error}; of a data frame pass dict(zip(frame.qid, frame['query']))"
+                    "queries must be a file, a mapping query_id -> text, or objects with query_id "
+                    f"and text, but {error}; for a data frame, pass "
+                    "dict(zip(frame.qid, frame['query']))"
                 ) from error
         _check_values(rows)
         queries = QueryColumns(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
     if not len(queries):
-        raise DataError("there is no query to compare")
+        raise DataError("the set of queries is empty; add at least one query")
     return queries
 
 
 def _check_values(rows: Iterable[tuple[object, object]]) -> None:
-    """Check queries in memory; one that is there twice counts twice."""
+    """Check (query_id, text) pairs; equal pairs may repeat."""
     findings = FindingLog()
     texts: dict[object, str] = {}
     for query_id, text in rows:
         if not (isinstance(query_id, str) and query_id):
-            message = f"query {query_id!r}: ids must be strings"
-            findings.add("id-invalid", message, "queries", 0, "make ids strings, as with str()")
+            message = f"the query id must be a non-empty string, got {query_id!r}"
+            findings.add("id-invalid", message, "queries", 0, "convert ids to strings with str()")
         elif problem := problem_of_id("query_id", query_id):
             code, message, fix = problem
             findings.add(code, message, "queries", fix=fix)
         elif not (isinstance(text, str) and text.strip()):
-            fix = "give it a text; 'msshift import' puts those of a data set of ids only back"
+            fix = "add a text; 'msshift import' restores the texts of a data set with ids only"
             findings.add("empty-text", f"query {query_id!r} has no text", "queries", fix=fix)
         elif texts.setdefault(query_id, text) != text:
-            message = f"query {query_id!r} has another text, {texts[query_id]!r}, already"
+            message = f"query {query_id!r} has two texts, {texts[query_id]!r} and {text!r}"
             findings.add("repeated-id", message, "queries")
     findings.stop_if_any(CollectionError, "these queries cannot be used:")
 
@@ -173,17 +176,19 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
 def check_same_texts(
     train: QueryColumns,
     texts_of: Mapping[str, Collection[str]],
-    fix: str = "compare queries of one collection, or give those of the other ids of their own",
+    fix: str = "compare queries of one collection, or rename the ids of one set",
 ) -> None:
-    """Check that a query that is in both sets has one of its texts in the other.
+    """Check that queries in both sets have the same text in both.
+
+    Different texts mean that the sets come from different collections.
 
     Args:
         train: the training queries.
-        texts_of: test query -> its texts.
-        fix: what to do else.
+        texts_of: test query_id -> the test query's texts.
+        fix: the last part of the message.
 
     Raises:
-        DataError: if one has another; the sets then come from different collections.
+        DataError: if the text of a training query is not among the test query's texts.
     """
     differing = [
         query for query in train if query.text not in texts_of.get(query.query_id, (query.text,))
@@ -191,6 +196,6 @@ def check_same_texts(
     if differing:
         query_id, text = differing[0]
         raise DataError(
-            f"{len(differing)} query ids have another text among the training queries than among "
-            f"the test queries: {query_id!r} is {text!r} and {min(texts_of[query_id])!r}; {fix}"
+            f"{len(differing)} query ids have different texts in the training and test queries, "
+            f"e.g. {query_id!r}: {text!r} and {min(texts_of[query_id])!r}; {fix}"
         )

@@ -1,4 +1,4 @@
-"""The values of an indicator: of groups, of two sets of queries, of single queries; as a result."""
+"""Values of an indicator for groups, for two sets of queries, and for single queries."""
 
 from __future__ import annotations
 
@@ -51,24 +51,25 @@ from msshift_bench.words import WORDS, words_fact
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity:
-    """The value of an indicator: of a group of a shift, or of a set of test queries.
+    """The value of an indicator for a group of a shift, or for a set of test queries.
 
     Attributes:
         indicator: the indicator's name.
-        value: the value; `Indicator.higher` says what a higher one means. Of an indicator that is
-            defined per query it is the mean over the test queries, whatever their order.
-        queries: how many test queries counted.
-        other_queries: how many they were compared with; a query of two groups counts twice.
-        shift: the shift's name; "" of two sets of queries.
-        group: the group, whose queries are compared with those of the other groups together.
+        value: the value; for its direction, see `Indicator.higher`. If the indicator is defined per
+            query, the mean over the test queries, independent of their order.
+        queries: the number of test queries.
+        other_queries: the number of queries compared with the test queries; a query in two groups
+            counts twice.
+        shift: the shift's name; "" for two sets of queries.
+        group: the group, compared with all other groups together; "" for two sets of queries.
         test: the name of a file of test queries.
         query_ids: the test queries, in the order of their source, if the indicator is defined per
-            query; else empty, like what follows.
-        values: one per test query, 64-bit floats, shape (queries,).
-        nearest: of ``nearest-query`` the nearest training query of each test query, in the same
-            order; empty of the others.
-        facts: what decided the values beyond the queries, as JSON values: the encoder or the model
-            with its digest.
+            query; otherwise empty.
+        values: the value of each test query, 64-bit floats, shape (queries,); empty like
+            `query_ids`.
+        nearest: for ``nearest-query``, the nearest training query of each test query, in the same
+            order; otherwise empty.
+        facts: the encoder or model with its digest, as JSON values; empty for indicators without.
 
     Examples:
         >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
@@ -97,9 +98,9 @@ class Similarity:
 
     @property
     def ranks(self) -> Ints:
-        """The place of each test query from the nearest (1) on, shape (queries,).
+        """The rank of each test query by similarity, shape (queries,); 1 is the nearest.
 
-        Queries of one value share the first of their places.
+        Queries with equal values share the smallest of their ranks.
         """
         values = self.values if INDICATORS[self.indicator].higher == "farther" else -self.values
         ranks: Ints = np.searchsorted(np.sort(values), values) + 1
@@ -107,7 +108,7 @@ class Similarity:
 
     @property
     def figure(self) -> Figure:
-        """Its value as a figure."""
+        """The value as a figure."""
         return Figure(
             "similarity",
             test=self.test,
@@ -128,31 +129,31 @@ def group_similarity(
     against: str | None = None,
     **options: Unpack[IndicatorOptions],
 ) -> tuple[Similarity, ...]:
-    """Say how near each group of a shift lies to the other groups together.
+    """Return the similarity of each group of a shift to the other groups together.
 
     Args:
         data: the built data set; see `open_dataset`.
         shift: the shift.
         indicator: a name in `INDICATORS`.
-        split: the queries of the group that count: ``test``, ``train``, or ``all`` that it has.
-        against: the queries of the other groups that count, likewise; by default as the indicator's
-            row says.
-        **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``; see `IndicatorOptions`.
+        split: the queries of the group: ``test``, ``train`` or ``all``.
+        against: the queries of the other groups: ``test``, ``train`` or ``all``; by default
+            `Indicator.other_split` of `split`.
+        **options: options of the indicator: ``tokenizer``, ``encoder``, ``pooling``, ``models``,
+            ``seed``; see `IndicatorOptions`.
 
     Returns:
-        One value per group, in the shift's order; for their range see `set_similarity`.
+        One value per group, in the shift's order; for the ranges see `set_similarity`.
 
     Raises:
-        UnknownNameError: if there is no such shift, indicator or split.
-        UsageError: if the indicator lacks an option, does not take one, or the models differ in the
-            width of their vectors.
-        NotFoundError: if there is no built data set or encoder.
-        DataError: if a group has no such queries, or none of them a word, or the models were
-            trained on another data set.
-        MissingError: if the data set holds ids only, a model was not kept, or libraries are not
+        UnknownNameError: for an unknown shift, indicator or split.
+        UsageError: if the indicator lacks a required option or does not accept an option, or the
+            models differ in the number of components of their vectors.
+        NotFoundError: if the data set or the encoder does not exist.
+        DataError: if a group has no queries or no words, or the models were trained on another data
+            set.
+        MissingError: if the data set contains only ids, a model was not kept, or libraries are not
             installed.
-        IntegrityError: if a file is missing or is not the one that was built.
+        IntegrityError: if a file is missing or was changed after the build.
 
     Examples:
         >>> for group in group_similarity("msshift", "length", "weighted-jaccard"):
@@ -170,7 +171,7 @@ def group_similarity(
     if chosen.needs == "model":
         models = _models_of_shift(options, cut, dataset.info)
     every = [text for queries in (*groups.values(), *others.values()) for text in queries.texts]
-    needed = None if models else _needed(chosen, every, options, dataset=dataset, shift=cut.name)
+    needed = None if models else _input(chosen, every, options, dataset=dataset, shift=cut.name)
     values, widths = [], dict[str, int]()
     for group, queries in groups.items():
         rest = [part for other, part in others.items() if other != group]
@@ -180,13 +181,13 @@ def group_similarity(
         )
         if models:
             texts = (*queries.texts, *together.texts)
-            needed = _needed(chosen, texts, {**options, "models": models[group]})
+            needed = _input(chosen, texts, {**options, "models": models[group]})
             widths[group] = needed.vectors.shape[1]
             first, width = next(iter(widths.items()))
             if widths[group] != width:
                 raise UsageError(
-                    f"the model without {group} gives vectors of {widths[group]} components, and "
-                    f"the one without {first} of {width}; give the models of one system"
+                    f"the model without {group} returns vectors of {widths[group]} components, but "
+                    f"the model without {first} of {width}; use the models of one system"
                 )
         value = _compare(chosen, together, queries, needed)
         values.append(replace(value, shift=cut.name, group=group))
@@ -201,30 +202,31 @@ def set_similarity(
     words: str = "whitespace",
     **options: Unpack[IndicatorOptions],
 ) -> Similarity:
-    """Say how near a set of test queries lies to a set of training queries.
+    """Return the similarity of a set of test queries to a set of training queries.
 
     Args:
-        train: the training queries: a file of two tab-separated columns (query_id, text), query_id
-            -> text, or what has a ``query_id`` and a ``text`` each, such as the rows of a split.
-        test: the test queries, likewise.
+        train: the training queries: a file of two tab-separated columns (query_id, text), a mapping
+            query_id -> text, or objects with ``query_id`` and ``text``, such as rows of a split.
+        test: the test queries, in any of these forms.
         indicator: a name in `INDICATORS`.
-        words: how texts are divided into words, where the indicator or its encoder counts words
-            and no tokenizer is given (`WORDS`).
-        **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``; see `IndicatorOptions`.
+        words: a name in `WORDS`: the way to split texts into words, if the indicator or its encoder
+            counts words and no tokenizer is given.
+        **options: options of the indicator: ``tokenizer``, ``encoder``, ``pooling``, ``models``,
+            ``seed``; see `IndicatorOptions`.
 
     Returns:
-        The value, and that of each test query if the indicator is defined per query: 0 to 1 for
-        ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1 to 1 for
-        ``mean-cosine`` and ``nearest-query``, and the mean of a model's dot products for
-        ``model-based``. `Indicator.higher` says whether a higher one means nearer or farther.
+        The value, and the value of each test query if the indicator is defined per query. Values
+        are 0 to 1 for ``weighted-jaccard`` and ``unseen-words``, a cosine (-1 to 1) for
+        ``mean-cosine`` and ``nearest-query``, and a mean dot product of the model for
+        ``model-based``. For the direction of values, see `Indicator.higher`.
 
     Raises:
-        UnknownNameError: if there is no such indicator or way to divide texts.
-        UsageError: if the indicator lacks an option, does not take one, or needs judgements.
-        NotFoundError: if there is no such file or encoder.
-        DataError: if a file is malformed, a set holds no query, or no word, or a query has another
-            text in one set than in the other.
+        UnknownNameError: for an unknown indicator or an unknown name in `words`.
+        UsageError: if the indicator lacks a required option, does not accept an option, or needs
+            judgements (``overlap``).
+        NotFoundError: if a file or the encoder does not exist.
+        DataError: if a file is malformed, a set has no queries or no words, or the text of a query
+            differs between the sets.
         MissingError: if libraries are not installed.
 
     Examples:
@@ -240,35 +242,37 @@ def set_similarity(
     _check_options(chosen, options)
     if chosen.needs == "labels":
         raise UsageError(
-            f"{indicator} of two sets is that of their judgements: give NAME=QRELS for both "
-            "(--train and --test), or call count_overlap"
+            f"the indicator {indicator} of two sets needs their judgements; give NAME=QRELS for "
+            "--train and --test, or call count_overlap"
         )
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})
     if not isinstance(options.get("models"), str | Path | None):
-        raise UsageError("two sets of queries are compared under one model: give its folder")
-    needed = _needed(chosen, (*training.texts, *tested.texts), options, words=words)
+        raise UsageError(
+            "for two sets of queries, models must be the folder of one model; give its path"
+        )
+    needed = _input(chosen, (*training.texts, *tested.texts), options, words=words)
     return _compare(chosen, training, tested, needed)
 
 
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
-    """Check that an indicator takes the options that were given, and has those that it needs."""
+    """Check that the indicator accepts the options and has its required options."""
     for name, value in options.items():
         if value is not None and name not in indicator.options:
             takers = ", ".join(row.name for row in INDICATORS.values() if name in row.options)
             option = name if name == "tokenizer" else f"{name} (--{name})"
             raise UsageError(
-                f"{indicator.name} does not take {option}, which is for {takers}; leave it out, or "
-                "name another indicator"
+                f"the indicator {indicator.name} does not accept {option}; leave it out, or choose "
+                f"one of {takers}"
             )
     if indicator.needs == "model" and options.get("models") is None:
         raise UsageError(
-            f"{indicator.name} needs the bi-encoders that were trained without each group: give "
+            f"the indicator {indicator.name} needs a bi-encoder for each held-out group; give "
             "models (--models), a folder of run sets made with 'msshift run --keep-model'"
         )
 
 
-def _needed(
+def _input(
     indicator: Indicator,
     texts: Collection[str],
     options: IndicatorOptions,
@@ -277,19 +281,19 @@ def _needed(
     shift: str = "",
     words: str = "whitespace",
 ) -> Any:
-    """Return what an indicator computes with; see `Indicator.function`.
+    """Return the third argument of `Indicator.function`.
 
     Args:
         indicator: the indicator.
-        texts: those of all queries.
-        options: how it is computed, with one model at most.
-        dataset: the data set that the queries are from, if they are groups of one.
-        shift: its shift, likewise.
-        words: how texts are divided into words, if they are of no data set.
+        texts: the texts of all queries.
+        options: the options of the indicator, with at most one model.
+        dataset: the data set of the queries; `None` for two sets of queries.
+        shift: the shift of the queries; "" for two sets of queries.
+        words: a name in `WORDS`, for queries without a data set.
     """
     words = check_name("words", words if dataset is None else dataset.words, WORDS)
     if indicator.needs == "labels":
-        assert dataset is not None  # sets of queries are refused before
+        assert dataset is not None  # set_similarity raises for this indicator
         return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift, "queries")}
     if indicator.cut is not None:
         warn_of_words(texts, words)
@@ -309,7 +313,7 @@ def _needed(
 def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
 ) -> Similarity:
-    """Return the value of test queries, and that of each if the indicator is defined per query."""
+    """Return the similarity of test queries; `needed` is the result of `_input`."""
     computed = indicator.function(train, test, needed)
     if not indicator.per_query:
         return Similarity(indicator.name, float(computed), len(test), len(train))
@@ -331,14 +335,14 @@ def _compare(
 def open_models(
     models: Models, shifts: Iterable[str]
 ) -> Mapping[str, str | Path] | Sequence[OpenedRunSet]:
-    """Open the run sets in a folder of kept models; return other models as they are.
+    """Return the opened run sets of a folder with kept models; return other models unchanged.
 
     Args:
-        models: the models.
+        models: the folder, or models in another form.
         shifts: the names of the data set's shifts.
 
     Raises:
-        NotFoundError: if there is no such folder.
+        NotFoundError: if the folder does not exist.
     """
     if isinstance(models, str | Path):
         listing = Listing(known_shifts(shifts))
@@ -349,21 +353,20 @@ def open_models(
 def _models_of_shift(
     options: IndicatorOptions, shift: Shift, data: DataInfo
 ) -> Mapping[str, str | Path]:
-    """Return held-out group -> the folder of the model that was trained without it.
+    """Return held-out group -> the folder of the model trained without the group.
 
     Args:
-        options: its ``models`` are such a mapping, or a folder of run sets of one system, or these
-            opened; ``seed`` is by default the smallest.
+        options: ``models`` and ``seed`` of `IndicatorOptions`.
         shift: the shift.
-        data: the data set whose groups the models were trained without.
+        data: facts about the data set.
 
     Raises:
-        NotFoundError: if there is no such folder.
-        UsageError: if it holds the runs of several systems or of none that was trained per group,
-            or a group has no model in a mapping.
-        UnknownNameError: if there is no such seed.
-        RunError: if a held-out group has no run, or a model was trained on another data set or
-            without another group, as far as the sidecar of its run says.
+        NotFoundError: if the folder of models does not exist.
+        UsageError: if the folder does not have the runs of exactly one system trained per group, or
+            a mapping lacks a group.
+        UnknownNameError: for an unknown seed or group.
+        RunError: if a held-out group has no run; or if the sidecar of a run has another data set or
+            another held-out group.
         MissingError: if a model was not kept.
     """
     models, seed = open_models(options.get("models"), [shift.name]), options.get("seed")
@@ -371,20 +374,23 @@ def _models_of_shift(
         for group in models:
             shift.check_group(group)
         if absent := [group for group in shift.groups if group not in models]:
-            raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
+            raise UsageError(
+                f"models has no model for {', '.join(absent)} of {shift.name}; add the folder of "
+                "each model"
+            )
         return models
     run_sets = [part for part in models if part.shift == shift and part.trained_per_group]
     if len(run_sets) != 1:
         names = ", ".join(f"{part.system} in {part.folder}" for part in run_sets) or "none"
         raise UsageError(
-            f"there are the runs of {len(run_sets)} systems that were trained per group of "
-            f"{shift.name} ({names}), and one is needed: give the folder of one system (--models)"
+            f"models must have the runs of one system trained per group of {shift.name}, got "
+            f"{len(run_sets)} ({names}); give the folder of one system (--models)"
         )
     (run_set,) = run_sets
     chosen = run_set.seeds[0] if seed is None else seed
     check_name(f"seed of {run_set.folder}", str(chosen), [*map(str, run_set.seeds)])
     runs = {model: run for model, run in run_set.runs.items() if model[1] == chosen}
-    # In another data set, a group is of other queries.
+    # In another data set, the group has other queries.
     missing = tuple(pair for pair in run_set.missing if pair[0] == chosen)
     apply_checks(
         "models", OpenedRuns([replace(run_set, runs=runs, missing=missing)], data), Settings()
@@ -393,8 +399,8 @@ def _models_of_shift(
     for group, folder in folders.items():
         if not folder.is_dir():
             raise MissingError(
-                f"no model was kept of {runs[group, chosen].sidecar.run} ({folder.name}): make the "
-                "runs again with --keep-model, under another --name of 'msshift run'"
+                f"the model of {runs[group, chosen].sidecar.run} was not kept (no {folder.name}); "
+                "make the runs again with 'msshift run --keep-model' and another --name"
             )
     return folders
 
@@ -402,7 +408,7 @@ def _models_of_shift(
 _QUANTILES = {"5%": 0.05, "median": 0.5, "95%": 0.95}
 
 Comparison = tuple[list[Similarity], Result]
-"""The values, and the result that shows them."""
+"""The values, and their result with tables."""
 
 
 def compare_files(
@@ -413,7 +419,10 @@ def compare_files(
     words: str = "whitespace",
     **options: Unpack[IndicatorOptions],
 ) -> Comparison:
-    """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
+    """Return the similarity of a file of test queries to a file of training queries.
+
+    For the arguments and errors, see `set_similarity`.
+    """
     value = set_similarity(train, test, indicator, words=words, **options)
     title = f"{find_indicator(indicator).title}, to {train}"
     settings = {"train": str(train), "test": str(test), **words_fact(words)}
@@ -429,15 +438,17 @@ def compare_groups(
     splits: str = "test",
     **options: Unpack[IndicatorOptions],
 ) -> Comparison:
-    """Say how near each group of shifts lies to the others together; see `group_similarity`.
+    """Return the similarity of each group of shifts to the shift's other groups together.
+
+    For the errors, see `group_similarity`.
 
     Args:
         data: the built data set; see `open_dataset`.
-        shifts: the shifts; by default all whose groups are groups of queries.
+        shifts: the shifts; by default all except shifts by size, whose groups are training sets.
         indicator: a name in `INDICATORS`.
-        splits: the queries that count, of the group and after a colon of the other groups; without
-            a colon, the indicator's definition says which of the others.
-        **options: how the indicator is computed; see `IndicatorOptions`.
+        splits: the queries of the group and of the other groups, e.g. ``test:train``; without a
+            colon, the other groups' queries are `Indicator.other_split`.
+        **options: options of the indicator; see `IndicatorOptions`.
     """
     chosen, dataset = find_indicator(indicator), open_dataset(data)
     split, _, against = splits.partition(":")
@@ -455,8 +466,8 @@ def compare_groups(
             dataset, name, indicator, split=split, against=against, **options
         )
     ]
-    what = f"{split} queries of a group and {against} queries of the others"
-    titles = {name: f"{name}: {chosen.title}, {what}" for name in names}
+    compared = f"{split} queries of a group and {against} queries of the others"
+    titles = {name: f"{name}: {chosen.title}, {compared}" for name in names}
     return values, _result(values, titles, {"split": split, "against": against}, dataset.info)
 
 
@@ -466,7 +477,7 @@ def _result(
     settings: Mapping[str, str],
     data: DataInfo,
 ) -> Result:
-    """Return the result that shows values, given the title of each shift's table."""
+    """Return the result of values; `titles` are shift -> title of its table."""
     indicator = find_indicator(values[0].indicator)
     rows: list[Figure] = []
     for value in values:
@@ -492,7 +503,7 @@ def _result(
 
 
 def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -> list[Section]:
-    """Return a table per shift, with a row per group; or the one of two files."""
+    """Return a table per shift, with a row per group; or the table of two files."""
     tables = []
     for (shift,), of_shift in figures.each("shift"):
         name, rest = ("group", "other queries") if shift else ("test", "training queries")
@@ -507,7 +518,7 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
 
 
 def similarity_per_query(values: Sequence[Similarity], result: Result) -> pa.Table:
-    """Return every query's value as an Arrow table, whose schema holds what the result says."""
+    """Return every query's value as an Arrow table, with the result's metadata in its schema."""
     tables = []
     for value in values:
         columns = {

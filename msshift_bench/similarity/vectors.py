@@ -1,21 +1,21 @@
 """Indicators from the vectors of queries: mean cosine, R, and the nearest training query.
 
-**Means.** The mean cosine of a test query and the training queries (MS-Shift v1, section 3.1) is
-the dot product of its vector, scaled to length 1, with the mean of theirs, so scaled: one pass over
-either set. Model-based similarity (MS-Shift, section 5.2, equation 1),
+**Means.** The mean cosine of a test query with the training queries (MS-Shift v1, section 3.1) is a
+dot product: the query's vector, scaled to length 1, times the mean of the scaled training vectors.
+Model-based similarity (MS-Shift, section 5.2, equation 1),
 
     R(q, T) = 1 / |T| * sum over t in T of s(q, t)
 
-with s the dot product of two vectors under a bi-encoder that was trained on T, without the group of
-q, is likewise the dot product with the mean vector of T. Sums are in 64 bits, and no order of
-queries can change them. A vector of zeros, as the encoder ``terms`` gives a text whose terms no
-other text has, has cosine 0 with all others.
+uses s, the dot product of two vectors under a bi-encoder trained on T, without the group of q. It
+is the dot product with the mean vector of T. Sums are in 64 bits, and the order of queries cannot
+change them. A vector of zeros has cosine 0 with all others. The encoder ``terms`` returns zeros for
+a text that shares no term with another text.
 
-**The nearest.** A 32-bit matrix product *proposes*: it leaves those training queries whose score is
-as close to what is wanted as its rounding error allows. These are *decided* by cosines in 64 bits,
-whose sums are per pair. So the result is what 64-bit cosines of all pairs give, whatever the size
-of blocks and the number of threads. Memory holds one block of either set, however many queries
-there are. Of equals, the nearest is the training query whose text sorts first.
+**Nearest queries.** A 32-bit matrix product selects candidates: the training queries whose score
+could reach the required cosine within the rounding error. Their cosines are then computed in 64
+bits, with one sum per pair. So the result equals a search with 64-bit cosines of all pairs, for any
+block size and number of threads. Memory holds one block of each set. Of equally near training
+queries, the first by text is the nearest.
 
 Source of the bound: Higham (2002), "Accuracy and stability of numerical algorithms", section 3.1.
 """
@@ -37,19 +37,19 @@ from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 _BLOCK = 4096
-"""Rows that are computed with at once, in 64 bits."""
+"""Rows per 64-bit computation."""
 
 
 _READ = 65_536
-"""Training queries that are sorted by name together."""
+"""Training queries per call of `NearestQueries.meet`."""
 _TESTS = 8192
-"""Test queries that pass over the training queries together."""
+"""Test queries per block."""
 _TRAINING = 4096
 """Training queries per block."""
 _PART = 512
 """Test queries per matrix product of one thread."""
 _PAIRS = 1024
-"""Pairs decided at once."""
+"""Pairs per computation of 64-bit cosines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TextVectors:
     Attributes:
         row_of: text -> its row; rows are in the order of the sorted texts.
         vectors: shape (texts, dimensions), 32-bit floats; may be a memory map.
-        facts: the encoder that made them, as JSON values.
+        facts: facts about the encoder, as JSON values.
     """
 
     row_of: Mapping[str, int]
@@ -72,28 +72,28 @@ class TextVectors:
 
 
 def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
-    """Return the vectors of texts, equal ones once; they are cached as those of the topics are.
+    """Return the vectors of distinct texts, with the cache of `embed_queries`.
 
     Raises:
-        DataError: if a text has no token or gets no finite vector, or all vectors are zeros.
-        NotFoundError: if there is no such encoder.
+        DataError: if a text has no token or no finite vector, or all vectors are zeros.
+        NotFoundError: if the encoder does not exist.
         MissingExtraError: if its libraries are not installed.
-        UsageError: if it cannot be used so.
+        UsageError: if the encoder does not support the settings.
     """
     distinct = tuple(sorted(set(texts)))
     embeddings = embed_queries({text: text for text in distinct}, spec)
     vectors = embeddings.vectors
     if not any(vectors[part].any() for part in slices(len(vectors), _BLOCK)):
         raise DataError(
-            f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
-            "'terms' needs more queries, which share words; name another encoder"
+            f"the encoder {spec.name!r} returns vectors of zeros for all {len(distinct)} texts; "
+            "choose another encoder, or for 'terms' add queries with common words"
         )
     row_of = {text: row for row, text in enumerate(distinct)}
     return TextVectors(row_of, vectors, embeddings.encoder_facts)
 
 
 def unit_rows(vectors: Vectors) -> Floats:
-    """Return rows scaled to length 1, in 64 bits; a row of zeros stays one."""
+    """Return the rows scaled to length 1, in 64 bits; rows of zeros stay zeros."""
     rows = vectors.astype(np.float64)
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     return rows / np.where(lengths == 0, 1, lengths)
@@ -105,7 +105,7 @@ def mean_cosine(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> 
 
 
 def model_based(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
-    """Return R of each test query; its range is that of the model's dot products."""
+    """Return R of each test query, on the scale of the model's dot products."""
     return _mean_products(train, test, texts, partial(np.asarray, dtype=np.float64))
 
 
@@ -114,7 +114,7 @@ def _mean_products(
 ) -> QueryValues:
     """Return the mean dot product of each test query with the training queries, in 64 bits.
 
-    Vectors are added one by one in the order of `texts`, each as often as it occurs, so neither
+    Distinct vectors, times their counts, are added one by one in the order of `texts`. So neither
     the order of queries nor the size of blocks changes a bit.
     """
     vectors, tested = texts.vectors, texts.rows(test)
@@ -131,9 +131,9 @@ def _mean_products(
 
 
 def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
-    """Return each test query's cosine with its nearest training query, and which that is.
+    """Return each test query's cosine with its nearest training query, and that query's index.
 
-    Of training queries with the same text it is the one with the smallest query_id.
+    Of training queries with the same text, the nearest has the smallest query_id.
     """
     tests, places = np.unique(texts.rows(test), return_inverse=True)
     search = NearestQueries(texts.vectors[tests], most=1)
@@ -148,51 +148,50 @@ def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -
 
 
 def product_error(dimensions: int) -> float:
-    """Return by how much a 32-bit product of vectors of length 1 may differ from their cosine.
+    """Return the error bound of 32-bit dot products of unit vectors, compared with their cosine.
 
     Args:
-        dimensions: the components of a vector.
+        dimensions: the number of components of a vector.
     """
-    # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the rest.
+    # Two vectors are rounded to 32 bits; d products are summed in any order; 1% covers the rest.
     return 1.01 * (dimensions + 4) * 2.0**-24
 
 
 _NearPairs = tuple[Ints, Ints, Floats]
 """Test queries, training queries and their cosines in 64 bits, each of the shape (pairs,).
 
-They are in the order of test queries, those of each the nearest first; of equals, the first of the
-training queries."""
+Pairs are sorted by test query, then by descending cosine, then by training query."""
 
 
 class NearestQueries:
-    """The nearest training queries of each test query, of those that reach a cosine.
+    """The nearest training queries of each test query, with at least a given cosine.
 
-    Of equally near ones those count whose names sort first, so that what is found depends neither
-    on the size of blocks nor on the order of training queries.
+    Of equally near training queries, the first by name are kept. So the result depends neither on
+    the size of blocks nor on the order of training queries.
 
     Args:
         tests: the vectors of the test queries, shape (queries, dimensions).
-        most: how many of them count for a test query.
-        least: the cosine from which on training queries count.
+        most: the maximum number of training queries per test query.
+        least: the minimum cosine.
 
     Attributes:
-        found: the neighbours of each test query, nearest first: the cosine times -1, in 64 bits,
+        found: the neighbours of each test query, nearest first: the negative cosine, in 64 bits,
             and the training query's two names.
     """
 
     def __init__(self, tests: Vectors, *, most: int, least: float = -np.inf) -> None:
         self.found: list[list[tuple[float, str, str]]] = [[] for _ in tests]
         self._tests, self._most = tests, most
-        # The cosine that a further neighbour must have: the last one's, once there are enough.
+        # The minimum cosine of a further neighbour: once the list is full, its smallest cosine.
         self._least = np.full(len(tests), least, dtype=np.float64)
 
     def meet(self, train: Sequence[tuple[str, str]], vectors: Vectors, rows: Ints) -> None:
-        """Compare with further training queries.
+        """Compare the test queries with further training queries, and update `found`.
 
         Args:
-            train: two names of each query, such as its id and its text.
-            vectors: the vectors of their texts, shape (texts, dimensions).
-            rows: the row of each query's text, shape (queries,).
+            train: two names of each training query, such as its text and its id.
+            vectors: the vectors of texts, shape (texts, dimensions).
+            rows: the row in `vectors` of each training query, shape (queries,).
         """
         by_name = sorted(range(len(train)), key=train.__getitem__)
         for tests in slices(len(self._tests), _TESTS):
@@ -211,23 +210,23 @@ class NearestQueries:
                         self._least[place] = -self.found[place][-1][0]
 
     def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
-        """Return the pairs of test queries with a block of training queries that may count.
+        """Return the near pairs of test queries and a block of training queries.
 
         Args:
-            exact: the test queries, of length 1 or 0, in 64 bits, shape (queries, dimensions).
-            train: the training queries, likewise.
-            least: the least cosine that is wanted of each test query, shape (queries,).
+            exact: the test vectors, of length 1 or 0, in 64 bits, shape (queries, dimensions).
+            train: the training vectors, in the same form.
+            least: the minimum cosine of each test query, shape (queries,).
         """
         factors = np.ascontiguousarray(train.astype(np.float32).T)
         error = product_error(exact.shape[1])
 
-        def look(part: slice) -> _NearPairs:
+        def find_pairs(part: slice) -> _NearPairs:
             scores = exact[part].astype(np.float32) @ factors
-            wanted = least[part]
+            required = least[part]
             if self._most == 1:
-                wanted = np.maximum(wanted, scores.max(1) - error)
-            # Rounding to 32 bits may have raised it.
-            below = np.nextafter((wanted - error).astype(np.float32), np.float32(-np.inf))
+                required = np.maximum(required, scores.max(1) - error)
+            # The next smaller number, because rounding to 32 bits may have raised the threshold.
+            below = np.nextafter((required - error).astype(np.float32), np.float32(-np.inf))
             tests, places = np.nonzero(scores >= below[:, np.newaxis])
             tests += part.start
             cosines = np.empty(len(tests))
@@ -240,6 +239,6 @@ class NearestQueries:
             order = order[np.arange(len(order)) - np.repeat(starts, counts) < self._most]
             return tests[order], places[order], cosines[order]
 
-        parts = in_parallel(look, slices(len(exact), _PART))
+        parts = in_parallel(find_pairs, slices(len(exact), _PART))
         tests, places, cosines = map(np.concatenate, zip(*parts, strict=True))
         return tests, places, cosines
