@@ -1,7 +1,7 @@
 """Data: collections of passages, queries and qrels, and the data sets built from them.
 
-`open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
-holds manifests, content digests, labels of queries, the Hub, and training triples. It may use
+`open_collection` opens a collection; `load_dataset` loads a config of a data set. This package also
+handles manifests, content digests, labels of queries, the Hub and training triples. It may use
 `plumbing`, `mini`, `checked`, `exclusions`, `shifts`, `records` and `errors`.
 """
 

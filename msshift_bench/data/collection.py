@@ -51,15 +51,15 @@ _UTF8_AS_LATIN1 = re.compile(
 
 
 class Collection(ABC):
-    """Passages, queries and qrels under one name.
+    """A named collection of passages, queries and qrels.
 
     Attributes:
         name: a folder's name, an ir_datasets id, or ``mini``.
         layout: its format: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
         text_variant: ``raw`` if texts are as in their source, ``repaired`` if ir_datasets has
             repaired MS MARCO's double-encoded characters.
-        address: argument of `open_collection` in another process, an absolute path or a name;
-            `None` without one.
+        address: the argument of `open_collection` in another process: an absolute path or a name;
+            `None` if the collection has neither.
 
     Examples:
         >>> collection = open_collection("mini:500")
@@ -132,7 +132,7 @@ class Collection(ABC):
 
     @cached_property
     def relevant(self) -> dict[str, dict[str, int]]:
-        """The judgements of relevance at least 1, without queries that have none; see `qrels`."""
+        """The judgements of relevance 1 or more, for queries with such a judgement; see `qrels`."""
         graded = {
             query_id: {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
             for query_id, judged in self.qrels.items()
@@ -156,8 +156,6 @@ class Collection(ABC):
 
 
 class _Mini(Collection):
-    """The generated collection."""
-
     layout = "generated"
 
     def __init__(self, size: int) -> None:
@@ -196,7 +194,7 @@ class _Folder(Collection):
             # only judgements of passages in the slice, which can be retrieved.
             self.qrels_files = [find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv")]
         if not self.qrels_files:
-            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file (nor .tsv.gz)")
+            raise NotFoundError(f"{folder / 'qrels'} has no .tsv or .tsv.gz file; add the qrels")
 
     def passages(self) -> Iterator[Passage]:
         findings = FindingLog()
@@ -207,20 +205,19 @@ class _Folder(Collection):
                 findings.add(code, message, str(self.collection_file), line, fix)
             hashes.append(hash(passage.doc_id))
             yield passage
-        # Eight bytes a passage instead of a set of strings: 8.8 million ids cost 70 MB. Equal
-        # hashes only cast suspicion; the second pass compares the ids themselves.
+        # Hashes need 70 MB for 8.8 million ids, far less than a set of strings. Different ids may
+        # have equal hashes, so a second pass compares the ids with repeated hashes.
         values, counts = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
         suspects = set(values[counts > 1].tolist())
         seen: set[str] = set()
         for line, (doc_id, _) in self._read_passages(FindingLog()) if suspects else ():
             if hash(doc_id) in suspects:
                 if doc_id in seen:
-                    findings.add(
-                        "repeated-id", f"doc_id {doc_id!r} again", str(self.collection_file), line
-                    )
+                    message = f"doc_id {doc_id!r} is repeated"
+                    findings.add("repeated-id", message, str(self.collection_file), line)
                 seen.add(doc_id)
         if not hashes and not len(findings):
-            findings.add("no-passages", "the file holds no passage", str(self.collection_file))
+            findings.add("no-passages", "the file has no passages", str(self.collection_file))
         findings.stop_if_any(CollectionError, f"the passages of {self.name} are malformed:")
 
     def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
@@ -243,7 +240,7 @@ class _Folder(Collection):
 
 
 class _IrDataset(Collection):
-    """A data set of ir_datasets, downloaded when it is first read."""
+    """A data set of ir_datasets, downloaded when first read."""
 
     layout = "ir_datasets"
 
@@ -274,45 +271,44 @@ class _IrDataset(Collection):
                     f"relevance {row.relevance} of document {row.doc_id!r} for query "
                     f"{row.query_id!r} is not a whole number"
                 )
-                fix = "give a file of whole numbers as --qrels"
+                fix = "give a qrels file with whole numbers as --qrels"
                 findings.add("relevance-not-integer", message, self.name, 0, fix)
 
     def _rows(self, kind: str) -> Iterator[Any]:
         """Yield rows of ir_datasets, downloaded if needed.
 
         Raises:
-            NotFoundError: if the data set has none.
+            NotFoundError: if the data set has no rows of this kind.
             MissingError: if the download fails.
         """
         if not self._dataset.has(kind):
             raise NotFoundError(
-                f"{self.name} has no {kind} in ir_datasets; give the id of a part that has them, "
-                "as msmarco-passage/train is one of msmarco-passage"
+                f"{self.name} has no {kind} in ir_datasets; give the id of a subset with {kind}, "
+                "e.g. msmarco-passage/train instead of msmarco-passage"
             )
         try:
             yield from getattr(self._dataset, f"{kind}_iter")()
         except IR_DATASETS_FAILURES as error:
             raise MissingError(
-                f"the {kind} of {self.name} come from ir_datasets, which did not get them: "
-                f"{reason_of(error)}; with a network it fetches them once, or give a folder that "
-                "holds the collection"
+                f"ir_datasets could not download the {kind} of {self.name}: {reason_of(error)}; "
+                "try again with a network, or give a folder with the collection"
             ) from error
 
 
 def reason_of(error: Exception) -> str:
     """Return the cause of a failure of ir_datasets, from the nested messages of three libraries."""
     if isinstance(error, RuntimeError) and len(error.args) > 1:
-        _, error = error.args[1][-1]  # The last source that it tried.
-    # urllib3 names the last of its attempts, and requests buries that in its own message.
+        _, error = error.args[1][-1]  # The error of the last source.
+    # requests wraps the error of urllib3, which has the reason of the last attempt.
     reason = getattr(error.args[0], "reason", error) if error.args else error
     return str(reason).rpartition(": ")[2]
 
 
 def is_double_encoded(text: str) -> bool:
-    """Return whether a text has characters that are the bytes of one UTF-8 character.
+    """Return whether a text is double-encoded: UTF-8 bytes decoded as Latin-1 characters.
 
-    Many of MS MARCO's passages were once read as Latin-1. ir_datasets repairs ``msmarco-passage``;
-    most other tools do not. Scores differ slightly, so every sidecar has their number.
+    Many of MS MARCO's passages are double-encoded. ir_datasets repairs ``msmarco-passage``; most
+    other tools do not. Scores differ slightly, so every sidecar has the number of such passages.
 
     Examples:
         >>> is_double_encoded("caf\u00c3\u00a9"), is_double_encoded("caf\u00e9")
@@ -335,27 +331,29 @@ def repair_text(text: str) -> str:
 def _decoded(match: re.Match[str]) -> str:
     try:
         return match[0].encode("latin-1").decode()
-    except UnicodeDecodeError:  # Its bytes are no character, e.g. a surrogate.
+    except UnicodeDecodeError:  # The bytes are not a character, e.g. a surrogate.
         return match[0]
 
 
 def double_encode(text: str) -> str:
-    """Return a text with the UTF-8 of every character beyond ASCII decoded as Latin-1."""
+    """Return a text with double encoding: its UTF-8 bytes decoded as Latin-1."""
     return text if text.isascii() else text.encode().decode("latin-1")
 
 
 def find_text_file(folder: Path, *names: str) -> Path:
-    """Return the first of `names` (or its .gz) that exists in `folder`.
+    """Return the first existing file in `folder` with one of `names`, maybe with .gz.
 
     Raises:
-        NotFoundError: if there is none.
+        NotFoundError: if no such file exists.
     """
     for name in names:
         for candidate in (folder / name, folder / f"{name}.gz"):
             if candidate.is_file():
                 return candidate
     *others, last = names
-    raise NotFoundError(f"{folder} holds no {last} (nor {', '.join((f'{last}.gz', *others))})")
+    raise NotFoundError(
+        f"{folder} has no {last} (nor {', '.join((f'{last}.gz', *others))}); add the file"
+    )
 
 
 def open_collection(
@@ -364,10 +362,10 @@ def open_collection(
     """Return an opened collection; a `Collection` is returned unchanged.
 
     Args:
-        source: ``mini`` (``mini:50000`` for another size; write ``./mini`` for a folder of that
-            name), a folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain
-            or ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
-            folder in BEIR's layout, or an ir_datasets id such as ``msmarco-passage/train``.
+        source: ``mini`` (``mini:50000`` for another size; ``./mini`` for a folder named mini), a
+            folder with ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or ``.gz``;
+            ``qrels_in_pool.tsv``, if present, replaces ``qrels.tsv``), a folder in BEIR's layout,
+            or an ir_datasets id such as ``msmarco-passage/train``.
         qrels: for a folder, another qrels file, in the folder or relative to the working directory.
             If both exist, give the complete path, or ``./qrels.tsv`` for the working directory.
 
@@ -386,26 +384,31 @@ def open_collection(
     """
     if isinstance(source, Collection):
         if qrels is not None:
-            raise UsageError(f"{source.name} is open already, with its own qrels")
+            raise UsageError(
+                f"qrels cannot be changed for {source.name}, which is already open; give its "
+                "folder, or leave out qrels"
+            )
         return source
     folder = Path(source).expanduser()
     match = _MINI.fullmatch(str(source))
     if not match and folder.is_dir():
         return _Folder(folder, None if qrels is None else _choose_qrels(folder, str(qrels)))
     if qrels is not None:
-        raise UsageError(f"a qrels file can be chosen for a folder, and {source} is none")
+        raise UsageError(
+            f"qrels can be given only for a folder, and {source} is not a folder; leave out qrels"
+        )
     if match:
         return _Mini(int(match[1] or mini.DEFAULT_SIZE))
     return _open_ir_dataset(str(source))
 
 
 def _choose_qrels(folder: Path, qrels: str) -> Path:
-    # pathlib drops the leading "./" of a file in the working directory.
+    # pathlib removes a leading "./".
     places = [Path(qrels)] if qrels.startswith(("./", "../")) else [folder / qrels, Path(qrels)]
     found = [place for place in places if place.is_file()]
     if not found:
         raise NotFoundError(
-            f"no qrels file {qrels}, neither in {folder} nor in the working directory"
+            f"no qrels file {qrels} in {folder} or in the working directory; correct the name"
         )
     if len(found) == 2 and not found[0].samefile(found[1]):
         raise UsageError(

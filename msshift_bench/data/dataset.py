@@ -133,7 +133,7 @@ class Dataset:
 
     @property
     def shifts(self) -> Mapping[str, Shift]:
-        """All shifts of the table, and the data set's shifts of labels."""
+        """The shifts of `SHIFTS`, and the data set's shifts of labels."""
         return known_shifts(self.manifest.shifts)
 
     @property
@@ -160,12 +160,12 @@ class Dataset:
 
     @property
     def words(self) -> str:
-        """How its texts are divided into words: a name in `msshift_bench.words.WORDS`."""
+        """The rule that divides texts into words: a name in `msshift_bench.words.WORDS`."""
         return words_of(self.manifest.parameters)
 
     @property
     def exclusions(self) -> Exclusions:
-        """The passages excluded by its build, from every run and judgement.
+        """The passages that the build excluded; they are removed from runs and judgements.
 
         Raises:
             NotFoundError: if the file of excluded pairs is missing.
@@ -215,11 +215,11 @@ class Dataset:
     def test_sets(self, shift: str | Shift) -> dict[str, list[Row]]:
         """Return group -> test queries of a shift, in the shift's order.
 
-        A shift with sizes has one test set, ``test``.
+        A shift by size has one test set, ``test``.
 
         Raises:
-            UnknownNameError: if the data set does not hold the shift.
-            IntegrityError: if a file is missing or is not the one that was built.
+            UnknownNameError: if the data set lacks the shift.
+            IntegrityError: if a file is missing or was changed after the build.
         """
         (name,) = shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
         shift = get_shift(name)
@@ -230,9 +230,8 @@ class Dataset:
         """Return the training triples of a config such as ``length-short-triples``, as a stream.
 
         Raises:
-            UnknownNameError: if the data set has no such triples; ``msshift triples`` adds
-                them.
-            IntegrityError: if a file is missing or is not the one that was built.
+            UnknownNameError: if the data set lacks the triples; ``msshift triples`` adds triples.
+            IntegrityError: if a file is missing or was changed after the build.
         """
         configs = self.manifest.configs
         if not holds_triples(config) or config not in configs:
@@ -250,16 +249,16 @@ class Dataset:
         expected = built_from.get("queries", {}).get("sha256")
         if expected is not None and expected != collection.queries_digest:
             raise UsageError(
-                f"{self.folder} was built from the collection {built_from['name']!r} with the "
-                f"queries {expected[:12]}, and {collection.name!r} holds the queries "
-                f"{collection.queries_digest[:12]}; "
-                "give the collection it was built from, or build it again"
+                f"{self.folder} was built from the collection {built_from['name']!r} with queries "
+                f"of digest {expected[:12]}, but the queries of {collection.name!r} have the "
+                f"digest {collection.queries_digest[:12]}; give the original collection, or build "
+                "the data set again"
             )
 
     def _entries(self, config: str) -> Mapping[str, SplitEntry]:
         check_name("config", config, self.manifest.configs)
         if holds_triples(config):
-            raise UsageError(f"{config} holds triples; msshift_bench.load_triples streams them")
+            raise UsageError(f"{config} has triples; read them with msshift_bench.load_triples")
         return self.manifest.configs[config]
 
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
@@ -267,9 +266,9 @@ class Dataset:
         for file in entry.files:
             path = self.folder / file.path
             if not path.is_file() or sha256_of(path) != file.sha256:
-                what = "has changed since it was built" if path.exists() else "is missing"
+                problem = "was changed after the build" if path.exists() else "is missing"
                 raise IntegrityError(
-                    f"{path} {what}; 'msshift verify {self.folder}' lists all differences"
+                    f"{path} {problem}; 'msshift verify {self.folder}' lists all differences"
                 )
             yield path
 
@@ -303,13 +302,14 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
 
     Args:
         data: ``msshift`` (see `locate`), the folder of a built data set, or a `Dataset`.
-        installed: whether the installed data set may replace ``./msshift``.
+        installed: whether to open the installed data set if ``./msshift`` does not exist.
 
     Returns:
         The data set, which reads its files on request.
 
     Raises:
-        NotFoundError: if there is no built data set, or only an installed one that is not allowed.
+        NotFoundError: if there is no built data set, or only an installed data set and `installed`
+            is false.
         IntegrityError: if this version cannot read its manifest.
 
     Examples:
@@ -323,8 +323,8 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     is_default = str(data) == DATASET_NAME and not os.environ.get(HOME_VARIABLE)
     if is_default and not installed and folder == installed_folder():
         raise NotFoundError(
-            f"there is no data set in ./{DATASET_NAME}; give the folder to check, e.g. {folder}, "
-            "which is the installed data set"
+            f"no data set in ./{DATASET_NAME}; give the folder to check, e.g. the installed data "
+            f"set, {folder}"
         )
     return Dataset(folder, read_manifest(folder))
 
@@ -345,16 +345,16 @@ def load_dataset(
     Args:
         path: the built data set; see `open_dataset`.
         name: the config; see `Dataset.table`.
-        split: the split; by default all of them.
+        split: the split; by default all splits.
 
     Returns:
         The rows of one split, or a mapping from split to rows.
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: if it has no such config or split.
+        UnknownNameError: if the data set lacks the config or the split.
         UsageError: if the config has triples; use `load_triples`.
-        IntegrityError: if a file is missing or is not the one that was built.
+        IntegrityError: if a file is missing or was changed after the build.
 
     Examples:
         >>> rows = load_dataset("msshift", "length-short", split="test")
@@ -378,8 +378,8 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: if it has no such triples; ``msshift triples`` adds them.
-        IntegrityError: if a file is missing or is not the one that was built.
+        UnknownNameError: if the data set lacks the triples; ``msshift triples`` adds triples.
+        IntegrityError: if a file is missing or was changed after the build.
 
     Examples:
         >>> _ = add_triples("msshift", "mini:300", shifts=["length"], count=2)
@@ -413,10 +413,10 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
     folder = os.fsdecode(note.read_bytes()) if note.is_file() else ""
     if collection or (folder and Path(folder).is_dir()):
         return collection or folder
-    gone = f" in {folder}, and there is no such folder now" if folder else ""
+    gone = f", but its folder {folder} no longer exists" if folder else ""
     raise UsageError(
-        f"{dataset.folder} was built from {name!r}{gone}; give its place with --collection (in "
-        f"Python, collection) or {COLLECTION_VARIABLE}"
+        f"{dataset.folder} was built from {name!r}{gone}; give the folder of the collection with "
+        f"--collection (in Python, collection) or {COLLECTION_VARIABLE}"
     )
 
 
@@ -462,7 +462,7 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
     """Recompute every digest and count of a built data set, and find extra files.
 
     Args:
-        data: the built data set; see `open_dataset`. The installed one is checked only if its
+        data: the built data set; see `open_dataset`. The installed data set is checked only if its
             folder is given.
 
     Returns:
@@ -482,7 +482,8 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
     findings: list[Finding] = []
     if content_digest(manifest.configs) != manifest.content_digest:
         source = str(folder / MANIFEST_NAME)
-        findings.append(Finding("changed-manifest", "its digests contradict each other", source))
+        message = "the digests of its splits do not match its content digest"
+        findings.append(Finding("changed-manifest", message, source))
     expected = manifest.paths()
     for name, digest in manifest.files.items():
         code = "changed-card" if name == CARD_NAME else "changed-bytes"
@@ -491,7 +492,7 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
         for entry in splits.values():
             findings.extend(_verify_split(dataset, config, entry))
     findings.extend(
-        Finding("extra-file", "not part of the build", str(path))
+        Finding("extra-file", "the file is not part of the build", str(path))
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.relative_to(folder).as_posix() not in expected
     )
@@ -539,7 +540,8 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
     for path, file in zip(paths, entry.files, strict=True):
         count = pq.read_metadata(path.absolute()).num_rows
         if count != file.rows:
-            yield Finding("changed-count", f"{count} rows instead of {file.rows}", str(path))
+            message = f"expected {file.rows} rows, found {count}"
+            yield Finding("changed-count", message, str(path))
     place = f"{config}/{paths[0].stem}"
     total = sum(file.rows for file in entry.files)
     yield from _compare(folder, f"rows of {place}", entry.rows, total)
@@ -551,19 +553,17 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         expected = entry.digest if manifest.texts else entry.ids_digest
         digest, without_texts = rows_digest(table), rows_digest(table, texts=False)
         if config in manifest.shifts and digest == expected:
-            stated, found = (
-                manifest.shifts[config]["rows"],
-                count_rows(dataset.shifts[config], table),
-            )
-            yield from _compare(folder, f"rows of {config}", stated, found)
+            stated = manifest.shifts[config]["rows"]
+            counted = count_rows(dataset.shifts[config], table)
+            yield from _compare(folder, f"rows of {config}", stated, counted)
     if digest != expected:
         yield Finding("changed-rows", "the rows differ from the manifest's digest", str(paths[0]))
     else:
-        what = f"digest without texts of {place}"
-        yield from _compare(folder, what, entry.ids_digest, without_texts)
+        compared = f"digest without texts of {place}"
+        yield from _compare(folder, compared, entry.ids_digest, without_texts)
 
 
-def _compare(folder: Path, what: str, stated: object, found: object) -> Iterator[Finding]:
-    if stated != found:
-        message = f"{what}: expected {stated}, found {found}"
+def _compare(folder: Path, compared: str, stated: object, actual: object) -> Iterator[Finding]:
+    if stated != actual:
+        message = f"{compared}: expected {stated}, found {actual}"
         yield Finding("changed-manifest", message, str(folder / MANIFEST_NAME))

@@ -1,4 +1,4 @@
-"""Rows of a data set, read from Parquet, and their digests, which builds reproduce."""
+"""Rows of a data set, read from Parquet, and their digests, which are equal after a rebuild."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sha256_of(path: Path) -> str:
 def read_batches(
     path: Path, columns: Sequence[str] = (), *, size: int = _BATCH, in_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the content of a data set's Parquet file, which is not trusted.
+    """Yield the batches of a data set's Parquet file, which is not trusted.
 
     Args:
         path: the file.
@@ -36,7 +36,7 @@ def read_batches(
         in_all: whether the caller keeps all batches in memory.
 
     Raises:
-        IntegrityError: if its texts are too large for memory.
+        IntegrityError: if the texts are too large for memory.
     """
     schema = pq.read_schema(path.absolute())
     if columns:
@@ -60,7 +60,7 @@ def read_split(paths: Iterable[Path]) -> pa.Table:
 def rows_of(table: pa.Table) -> Iterator[Row]:
     """Yield the rows of a table with the columns of `Row`; without ``text``, texts are ""."""
     no_texts = "text" not in table.column_names
-    # In batches, since values are many times larger in Python than in the table.
+    # In batches, because Python objects take many times the memory of Arrow columns.
     for batch in table.to_batches(max_chunksize=_BATCH):
         columns = (
             [""] * len(batch) if name == "text" and no_texts else batch[name].to_pylist()
@@ -71,9 +71,9 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 
 
 def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
-    """Return group -> place -> number of rows, of a complete shift.
+    """Return group -> place -> number of rows of a complete shift.
 
-    For a shift with sizes, test and validation queries count for each training set.
+    For a shift by size, test and validation queries count for each training set.
     """
     rows = Counter(zip(*(table[name].to_pylist() for name in ("group", "split")), strict=True))
     if shift.by_size:
@@ -91,7 +91,7 @@ def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
         table: the rows.
         texts: whether to include texts; otherwise every text is empty.
     """
-    # Ten times faster than json.dumps, which would otherwise be a third of a build.
+    # Ten times faster than json.dumps, which would take a third of a build.
     quote = encode_basestring
 
     def lines() -> Iterator[str]:
@@ -116,7 +116,7 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
 
 
 def joined(lines: pa.Array, end: str) -> pa.Buffer:
-    """Return the concatenated bytes of lines, each with its end."""
+    """Return the concatenated bytes of lines, each followed by `end`."""
     ended = pc.binary_join_element_wise(lines, end, "")
     return pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], ended), "")[0].as_buffer()
 
@@ -130,9 +130,9 @@ def rows_digest(table: pa.Table, *, texts: bool = True) -> str:
 class ContentDigest:
     """A digest of a set of rows that does not depend on their order, based on SHA-256.
 
-    The rows' digests are added modulo 2**256, so that rows can be streamed in any order. Fields are
-    length-prefixed, so that different rows have different bytes. It detects accidents, not an
-    adversary who chooses rows.
+    The rows' digests are added modulo 2**256, so rows can be streamed in any order. Fields are
+    length-prefixed, so different rows have different bytes. The digest detects accidental changes,
+    not rows chosen by an adversary.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class ContentDigest:
 def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:
     """Return the digest of a shift's test sets: 64 hexadecimal digits.
 
-    It is the SHA-256 of the lines ``group<tab>query_id``, sorted.
+    The digest is the SHA-256 of the sorted lines ``group<tab>query_id``.
 
     Args:
         members: group -> ids of its test queries.

@@ -1,16 +1,14 @@
 """Data sets on the Hugging Face Hub, and in the cache of the library datasets.
 
 `push_dataset` writes one commit, tagged with the data version; ``upload_folder`` of huggingface_hub
-may write several. `install_dataset` copies a data set from the Hub or a folder. huggingface_hub
-finds the token. Errors of the HTTP library may contain headers with the token, so messages neither
-quote nor chain them.
+may write several commits. `install_dataset` copies a data set from the Hub or a folder. Errors of
+the HTTP library may contain headers with the token, so messages neither quote nor chain them.
 
-With ``load_dataset("msshift", ...)`` the library datasets looks for a folder ``./msshift``, then on
-the Hub. If the Hub does not have the name or is offline, the library uses its cache,
-``msshift/<config>/<version>/<hash>``, with the folder changed last. The hash is of the card, which
-has the content digest. Installing prepares all configs in this cache, so that they are changed
-last, and removes configs prepared for earlier builds. Folders that the library has cached itself
-stay.
+``datasets.load_dataset("msshift", ...)`` looks for a folder ``./msshift``, then on the Hub. If the
+Hub lacks the name or is offline, it uses the latest folder in its cache,
+``msshift/<config>/<version>/<hash>``. The hash is of the card, which contains the content digest.
+`install_dataset` writes all configs to this cache, as the latest folders, and removes configs that
+it wrote for earlier builds. Folders that the library cached itself are kept.
 """
 
 from __future__ import annotations
@@ -51,12 +49,12 @@ from msshift_bench.shifts import DATASET_NAME, holds_triples
 _logger = logging.getLogger(__name__)
 
 _KEPT_FILES = (".gitattributes", "eval.yaml")
-"""Files of a repository that `push_dataset` keeps: added by the Hub, or for its benchmarks."""
+"""Files of a repository that `push_dataset` keeps: files of the Hub and of its benchmarks."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 _PREPARED = ".prepared-by-msshift"
-"""The file that marks configs prepared by installing in the cache of datasets."""
+"""The file that marks configs of `install_dataset` in the cache of datasets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,7 @@ class Pushed:
         tag: the data version.
         url: the repository's page.
         created: whether the repository is new.
-        unchanged: whether the repository already had the same files, so that there is no new
-            commit.
+        unchanged: whether the repository already had the same files; then there is no new commit.
         files: the files that the commit added, changed or deleted.
     """
 
@@ -93,26 +90,26 @@ def push_dataset(
 ) -> Pushed:
     """Write a built data set to a repository on the Hub, and return the commit.
 
-    One commit adds new and changed files and deletes all others, so that a failed upload does not
-    change the previous version. A second call completes an interrupted one, e.g. sets a missing
+    One commit adds new and changed files and deletes all others, so a failed upload does not
+    change the previous version. A second call completes an interrupted call, e.g. sets a missing
     tag.
 
     Args:
         data: a built data set; see `open_dataset`.
         repo: ``org/name``; created if it does not exist.
         private: whether to create a private repository.
-        move_tag: whether to move the tag of the data version from another build to this one.
-        token: the Hub's token; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
+        move_tag: whether to move the tag of the data version from another build to this build.
+        token: the Hub's token; by default the token of huggingface_hub (``HF_TOKEN``, a login).
 
     Returns:
         The commit and the files that it changed.
 
     Raises:
         IntegrityError: if the folder was changed after the build.
-        UsageError: if the repository has other files than a data set, is public although `private`
-            is set, or has other content under the tag of this data version.
+        UsageError: if the repository is not a data set of this package, is public although
+            `private` is set, or has other content under the tag of this data version.
         MissingError: if there is no token.
-        HubError: if the Hub cannot be reached or refuses.
+        HubError: if the Hub cannot be reached or returns an error.
 
     Examples:
         The second call makes no commit::
@@ -126,7 +123,9 @@ def push_dataset(
     folder = dataset.folder
     manifest, findings = verify_dataset(dataset)
     if findings:
-        raise IntegrityError(f"{folder} was changed after the build, and is not pushed:", findings)
+        raise IntegrityError(
+            f"{folder} was changed after the build; build it again before pushing:", findings
+        )
     api = hub.HfApi(token=token, library_name="msshift-bench")
     with _hub_errors(f"cannot push to {repo}"):
         if not _has_token(hub, token):
@@ -146,8 +145,8 @@ def push_dataset(
         if moved and not move_tag:
             more = f" and {len(moved) - 1} more" if len(moved) > 1 else ""
             raise UsageError(
-                f"{repo} has a version {tag} with other content ({moved[0]}{more}): push to "
-                "another repository, or pass --move-tag to let the tag name this build from now on"
+                f"{repo} has a version {tag} with other content ({moved[0]}{more}); push to "
+                "another repository, or move the tag to this build with --move-tag"
             )
         commit, changed = head, _differing_paths(folder, files)
         if changed:
@@ -202,7 +201,7 @@ def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
 
 
 def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str]) -> None:
-    if MANIFEST_NAME in files:  # Other programs write files of that name, too.
+    if MANIFEST_NAME in files:  # Other programs also write files with this name.
         path = api.hf_hub_download(repo, MANIFEST_NAME, revision=commit, repo_type="dataset")
         if holds_manifest(Path(path).parent):
             return
@@ -210,14 +209,11 @@ def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str
 
 
 def _download(repo: str, revision: str | None = None, token: str | None = None) -> Path:
-    """Return the folder of a data set, downloaded into the cache of huggingface_hub.
-
-    Returns:
-        The folder of the download; without a network, of an earlier download.
+    """Return the folder of a data set in the cache of huggingface_hub, downloaded if needed.
 
     Raises:
         NotFoundError: if the data set or the revision does not exist.
-        HubError: if the Hub cannot be reached or refuses.
+        HubError: if the Hub cannot be reached or returns an error.
     """
     hub = require("huggingface_hub", "hf", "downloading from the Hub")
     with _hub_errors(f"cannot download {repo}" + (f" at {revision}" if revision else "")):
@@ -233,10 +229,10 @@ def ask_hub(seconds: float = 5) -> str:
     """Return the Hub's address, after a successful request.
 
     Args:
-        seconds: how long to wait for an answer.
+        seconds: the timeout.
 
     Raises:
-        HubError: if it does not answer, or requests are disabled.
+        HubError: if the Hub does not answer, or requests are disabled.
     """
     address: str = require("huggingface_hub", "hf", "asking the Hub").constants.ENDPOINT
     with _hub_errors(f"cannot reach {address}"):
@@ -245,14 +241,13 @@ def ask_hub(seconds: float = 5) -> str:
 
 
 def ask_only_if_it_answers(name: str | Path, what: str) -> None:
-    """Set libraries to use only cached models, if the Hub does not answer one request.
+    """Set ``HF_HUB_OFFLINE``, so that libraries use only cached models, if the Hub does not answer.
 
-    Libraries repeat failed requests, for minutes in total. This process makes no further request
-    after a failed one.
+    Without it, libraries repeat failed requests for minutes.
 
     Args:
-        name: the model: a folder, which needs no request, or its id on the Hub.
-        what: the feature that needs the model, for the message about an extra.
+        name: the model: a folder, which needs no request, or an id on the Hub.
+        what: the feature that needs the model, for the message about a missing extra.
     """
     if Path(name).is_dir() or str(name).startswith((".", "/", "~")):
         return
@@ -262,7 +257,7 @@ def ask_only_if_it_answers(name: str | Path, what: str) -> None:
     try:
         ask_hub()
     except HubError as error:
-        _logger.warning("%s; the cached model is used without a check for updates", error)
+        _logger.warning("%s. The cached model is used without a check for updates", error)
         constants.HF_HUB_OFFLINE = True
 
 
@@ -273,19 +268,24 @@ def check_repo_name(repo: str) -> None:
         UsageError: for another form.
     """
     if not _NAME.fullmatch(repo):
-        raise UsageError(f"a repository of the Hub is named org/{DATASET_NAME}, not {repo!r}")
+        raise UsageError(
+            f"the name of a repository must be like org/{DATASET_NAME}, got {repo!r}; add the "
+            "organisation or user"
+        )
 
 
 def _has_token(hub: ModuleType, token: str | None) -> bool:
     """Return whether there is a token; raise `UsageError` for an invalid one."""
     sent = token or hub.get_token() or ""
     if not (sent.isascii() and sent.isprintable()):
-        raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
+        raise UsageError(
+            "the token of the Hub (HF_TOKEN) contains invalid characters; copy the token again"
+        )
     return bool(sent)
 
 
 def _differing_paths(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
-    """Return the sorted paths with different content, or on one side only."""
+    """Return the sorted paths with different content, and paths that only one side has."""
     local = {
         file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
     }
@@ -301,30 +301,37 @@ def _is(file: Path, digest: str) -> bool:
 
 
 @contextmanager
-def _hub_errors(what: str) -> Iterator[None]:
-    """Context that changes errors of huggingface_hub to one sentence that begins with `what`."""
+def _hub_errors(problem: str) -> Iterator[None]:
+    """Context that replaces errors of huggingface_hub by errors that begin with `problem`."""
     errors = require("huggingface_hub.errors", "hf")
     try:
         yield
     except (errors.HTTPError, OSError, RuntimeError, ValueError) as error:
         for cause in _causes(error):
             if isinstance(cause, errors.OfflineModeIsEnabled):
-                raise HubError(f"{what}: HF_HUB_OFFLINE is set, the Hub is not asked") from None
+                raise HubError(
+                    f"{problem}: HF_HUB_OFFLINE is set; unset it to allow requests to the Hub"
+                ) from None
             if isinstance(cause, errors.RevisionNotFoundError):
-                raise NotFoundError(f"{what}: the Hub knows no such revision") from None
-            # Without a token the Hub answers 401 for a missing repository, too.
+                raise NotFoundError(
+                    f"{problem}: the Hub does not have the revision; correct --revision"
+                ) from None
+            # Without a token, the Hub also answers 401 for a missing repository.
             if isinstance(cause, errors.RepositoryNotFoundError) or (
                 isinstance(cause, errors.HfHubHTTPError)
                 and cause.response.status_code == 401
                 and "credentials" not in (cause.server_message or "")
             ):
                 raise NotFoundError(
-                    f"{what}: the Hub has no such data set, or none that the token may see"
+                    f"{problem}: the data set does not exist, or the token has no access to it; "
+                    "check the name and HF_TOKEN"
                 ) from None
             if isinstance(cause, errors.HfHubHTTPError):
-                raise HubError(f"{what}: {_explain_http_error(cause)}") from None
+                raise HubError(f"{problem}: {_explain_http_error(cause)}") from None
             if isinstance(cause, errors.HTTPError):
-                raise HubError(f"{what}: no answer from the Hub ({type(cause).__name__})") from None
+                raise HubError(
+                    f"{problem}: no answer from the Hub ({type(cause).__name__}); try again later"
+                ) from None
         raise
 
 
@@ -339,15 +346,16 @@ def _explain_http_error(error: Any) -> str:
     status = error.response.status_code
     reason = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
-        403: "the token does not allow it; it needs the right to write there",
+        403: "the token has no permission; use a token that can write to the repository",
         409: "another user is changing the repository; run the same command again",
         412: "another user has changed the repository; run the same command again",
     }.get(status)
     if reason is None and status < 500:
         reason = (
-            "the Hub refuses: " + (error.server_message or "no reason was given").split("\n")[0]
+            "the Hub refuses the request: "
+            + (error.server_message or "no reason was given").split("\n")[0]
         )
-    return f"{reason or 'the Hub does not do it; try again later'} (HTTP {status})"
+    return f"{reason or 'the Hub has an error; try again later'} (HTTP {status})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +368,7 @@ class Installed:
         cache: the folder of these configs in the cache of datasets.
         data_version: the data set's version.
         content_digest: the data set's content digest.
-        unchanged: whether the same data set was installed already.
+        unchanged: whether the same data set was already installed.
     """
 
     folder: Path
@@ -384,16 +392,17 @@ def install_dataset(
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit.
         triples: whether to prepare the configs of training triples, with millions of rows.
-        token: the Hub's token; by default the one huggingface_hub finds.
+        token: the Hub's token; by default the token of huggingface_hub.
 
     Returns:
         The installed data set.
 
     Raises:
         NotFoundError: if the folder, data set or revision does not exist.
-        IntegrityError: if it was changed after the build; the earlier installed data set stays.
+        IntegrityError: if the data set was changed after the build; an earlier installed data set
+            stays.
         UsageError: if `revision` is given for a folder.
-        HubError: if the Hub cannot be reached or refuses.
+        HubError: if the Hub cannot be reached or returns an error.
 
     Examples:
         The library datasets then finds it from every folder, also offline::
@@ -421,18 +430,21 @@ def _find(source: Dataset | str | Path, revision: str | None, token: str | None)
     folder = source.folder if isinstance(source, Dataset) else locate(source)
     if folder.is_dir():
         if revision is not None:
-            raise UsageError(f"{folder} is a folder; only a data set on the Hub has revisions")
+            raise UsageError(
+                f"revision {revision!r} is given, but {folder} is a folder; leave out --revision, "
+                "or give a data set on the Hub"
+            )
         return open_dataset(source)
     if not _NAME.fullmatch(str(source)):
         raise NotFoundError(
-            f"there is no data set at {folder}; make one with 'msshift build', "
-            "or name one on the Hub (org/name)"
+            f"no data set at {folder}; make a data set with 'msshift build', or give the name of "
+            "a data set on the Hub (org/name)"
         )
     return open_dataset(_download(str(source), revision, token))
 
 
 def _copy(origin: Path, folder: Path) -> bool:
-    """Make `folder` a verified copy of a data set, and return whether it was changed."""
+    """Make `folder` a verified copy of a data set, and return whether `folder` changed."""
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests
     if same and not origin.samefile(folder):
@@ -447,7 +459,7 @@ def _copy(origin: Path, folder: Path) -> bool:
         ]
         if findings:
             raise IntegrityError(
-                f"{origin} was changed after the build, and is not installed:", findings
+                f"{origin} was changed after the build; build it again before installing:", findings
             )
     return not same
 
@@ -476,7 +488,7 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
                 os.utime(prepared)
     marks = cache.glob(f"*/*/*/{_PREPARED}")
     earlier = [mark.parent for mark in marks if mark.parent.name not in current]
-    # Leftovers of a killed process would make the library fail.
+    # With leftovers of a killed process, the library fails.
     for obsolete in [*earlier, *cache.glob("*/*/*.incomplete")]:
         remove_folder(obsolete)
     return cache

@@ -1,4 +1,4 @@
-"""Labels of queries for slices: from a file, or the groups of a shift."""
+"""Labels of queries for slices, from a file or from the groups of a shift."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> di
 
     Args:
         by: a file of two tab-separated columns, query_id and label, with or without a header. Or
-            the name of a shift of the data set, or its unique beginning: the labels are then the
-            shift's groups, for a query in two groups the first.
+            the name of a shift of the data set, or a unique prefix of the name: the labels are then
+            the shift's groups. A query in two groups gets the first group.
         data: the built data set; only read for a shift.
 
     Raises:
-        UnknownNameError: if it is neither a file nor a shift.
+        UnknownNameError: if `by` is neither a file nor a shift.
         CollectionError: if the file is malformed, labels a query twice, or has an empty label.
-        NotFoundError: if there is no data set.
+        NotFoundError: if the data set does not exist.
 
     Examples:
         >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")
@@ -35,11 +35,11 @@ def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> di
         return _read_file(Path(by))
     dataset, name = open_dataset(data), str(by)
     shifts = dataset.manifest.shifts
-    meant = [name] if name in shifts else [one for one in shifts if name and one.startswith(name)]
-    if len(meant) != 1:
+    matching = [name] if name in shifts else [s for s in shifts if name and s.startswith(name)]
+    if len(matching) != 1:
         raise UnknownNameError("file or shift to break results down by", name, shifts)
     labels: dict[str, str] = {}
-    for row in dataset.rows(meant[0], "queries"):
+    for row in dataset.rows(matching[0], "queries"):
         labels.setdefault(row.query_id, row.group)
     return labels
 
@@ -48,9 +48,11 @@ def _read_file(path: Path) -> dict[str, str]:
     def problem_of(query_id: str, label: str, is_repeated: bool) -> tuple[str, ...]:
         if is_repeated:
             fix = "keep one label per query"
-            return "repeated-id", f"query_id {query_id!r} again, with label {label!r}", fix
+            message = f"query_id {query_id!r} is repeated, with label {label!r}"
+            return "repeated-id", message, fix
         if not label.strip():
-            return "empty-text", f"query {query_id!r} has no label", "add it, or remove the line"
+            fix = "add a label, or remove the line"
+            return "empty-text", f"query {query_id!r} has no label", fix
         return ()
 
     findings = FindingLog()

@@ -44,10 +44,12 @@ _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 
 _MAX_MEMBERS = Field(max_length=10_000)
-"""Constraint of a table or list on its number of members."""
+"""Limit of the number of members of a table or list."""
+
+_CURE = "restore the original file, or build again ('msshift build --overwrite')"
 
 _DESCRIBING = 3
-"""The number of top terms that describe a topic."""
+"""The number of top terms in the description of a topic."""
 
 BIBTEX: Mapping[str, str] = MappingProxyType(
     {
@@ -103,7 +105,7 @@ class _Source(Checked):
 
 
 def _conforms_to(model: type[Checked]) -> AfterValidator:
-    """Return a check of an object by a model; the object is kept, with further members."""
+    """Return a validator that checks an object with a model and keeps its further members."""
 
     def check(value: Mapping[str, Any]) -> Mapping[str, Any]:
         model.model_validate(value)
@@ -113,7 +115,7 @@ def _conforms_to(model: type[Checked]) -> AfterValidator:
 
 
 def _with_groups(shifts: Any) -> Any:
-    """Return the facts, with a `LabelledShift` as the name of each shift of labels."""
+    """Return the facts of shifts, with a `LabelledShift` as the name of each shift of labels."""
     if not isinstance(shifts, Mapping):
         return shifts
 
@@ -138,7 +140,7 @@ class FileEntry:
         path: relative to the data set's folder, with ``/``.
         rows: number of rows.
         bytes: size of the file.
-        sha256: SHA-256 of the file, equal for one pyarrow version.
+        sha256: SHA-256 of the file; equal after a rebuild with the same version of pyarrow.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -159,7 +161,7 @@ class SplitEntry:
         digest: SHA-256 of the canonical rows with texts, equal after a rebuild or
             `hydrate_dataset`.
         ids_digest: SHA-256 of the canonical rows with empty texts, for data sets without texts. For
-            triples, which have no texts, both are equal.
+            triples, which have no texts, the two digests are equal.
         arrow_bytes: size of the rows in memory, as in the library datasets.
     """
 
@@ -183,14 +185,14 @@ class Manifest:
         texts: whether the rows have the queries' texts; false after ``--ids-only``.
         collection: name, layout, text variant, licence, and counts and digests of queries and
             qrels.
-        parameters: seed and requested sizes; ``exclude`` where the build excluded passages;
-            ``words`` where texts are not divided into words by white space.
+        parameters: seed and requested sizes; ``exclude`` if the build excluded passages; ``words``
+            if texts are not divided into words by white space.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
             place, and whether the training sets are balanced; see `is_balanced`. A shift of labels
             also has ``groups``: group -> description; its name is a `LabelledShift`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
-        written_with: package -> version, in no digest.
+        written_with: package -> version; not part of any digest.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -212,14 +214,14 @@ class Manifest:
     files: Annotated[Mapping[Name, Digest], _MAX_MEMBERS]
 
     def paths(self) -> set[str]:
-        """Return the paths of all files of the data set, the manifest's own among them."""
+        """Return the paths of all files of the data set, with the manifest."""
         entries = (entry for splits in self.configs.values() for entry in splits.values())
         return {MANIFEST_NAME, *self.files, *(file.path for e in entries for file in e.files)}
 
     def without_texts(self) -> list[str]:
-        """Return the configs of queries that were built without texts.
+        """Return the configs of queries whose digests are of rows without texts.
 
-        Other data sets of ids still have digests of their texts.
+        A data set of ids that was built with texts still has digests of its texts.
         """
         return [
             config
@@ -229,9 +231,9 @@ class Manifest:
         ]
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return a description of each group: its top terms, its question words, or the table's.
+        """Return group -> its top terms, question words, or else its description in `SHIFTS`.
 
-        C2 of another collection is not the topic C2 of the release.
+        Topics need their top terms: C2 of another collection is another topic.
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
@@ -243,18 +245,17 @@ class Manifest:
 
 
 def is_balanced(sizes: Mapping[str, int]) -> bool:
-    """Return whether groups have the same number of training queries, to 1%.
+    """Return whether groups have equal numbers of training queries, within 1%.
 
-    Otherwise a model trained without a large group also has fewer queries. Builds give exactly
-    equal numbers, unless they use all queries; of the release's lists, a few queries may not be
-    found.
+    Otherwise a model trained without a large group also has fewer queries. Builds have exactly
+    equal numbers, unless they use all queries. The release's lists may lack a few queries.
     """
     return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
 
 
 @dataclass(frozen=True, slots=True)
 class DataInfo:
-    """The data that figures were computed on.
+    """Facts about the data of figures.
 
     Attributes:
         data_version: the version of the building rules; "" for test sets made by hand.
@@ -263,9 +264,9 @@ class DataInfo:
         collection: the collection's name.
         training: shift with training queries -> ``balanced`` (see `is_balanced`), and ``queries``:
             group -> number of training queries.
-        exclude: description of the passages excluded by its build; "" for none.
+        exclude: description of the passages that the build excluded; "" for none.
         groups: shift -> group -> a description of its queries; see `Manifest.describe_groups`.
-        words: how texts are divided into words, a name in `msshift_bench.words.WORDS`.
+        words: the rule that divides texts into words, a name in `msshift_bench.words.WORDS`.
     """
 
     data_version: str = ""
@@ -281,7 +282,8 @@ class DataInfo:
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     """Return one SHA-256 over the digests of all splits, in the order of their names.
 
-    It identifies the queries of figures. It does not depend on triples and texts.
+    It identifies the queries of figures. It does not depend on triples, nor on whether the data set
+    has texts.
     """
     lines = (
         f"{config}/{split} {splits[split].digest}\n"
@@ -302,7 +304,7 @@ def check_collection_name(name: str) -> None:
     def refuse(findings: list[Finding]) -> UsageError:
         problem = findings[0].message
         return UsageError(
-            f"no data set can be built from {quoted(name)}: the {problem}; rename the folder"
+            f"{quoted(name)} cannot be a collection's name: the {problem}; rename the folder"
         )
 
     check_value({"name": name}, _Source, "", refuse)
@@ -316,7 +318,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def holds_manifest(folder: Path) -> bool:
     """Return whether a folder has a data set's manifest, maybe damaged or of another version.
 
-    Other programs also write files of that name.
+    Other programs also write files named ``manifest.json``.
     """
     try:
         raw = json.loads((folder / MANIFEST_NAME).read_bytes())
@@ -340,26 +342,25 @@ def read_manifest(folder: Path) -> Manifest:
         raw = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise NotFoundError(
-            f"no built data set at {folder} (there is no {MANIFEST_NAME}); "
-            "make one with 'msshift build'"
+            f"no built data set at {folder} (no {MANIFEST_NAME}); "
+            "make a data set with 'msshift build'"
         ) from None
     except ValueError as error:
-        raise IntegrityError(f"{path} is not JSON: {error}") from None
+        raise IntegrityError(f"{path} is not JSON: {error}; {_CURE}") from None
     except RecursionError:
-        raise IntegrityError(f"{path} is not JSON: nested too deep") from None
-    is_whole = isinstance(raw, dict) and is_as_written(raw)
+        raise IntegrityError(f"{path} is not JSON: nested too deep; {_CURE}") from None
+    is_unchanged = isinstance(raw, dict) and is_as_written(raw)
     schema = raw.pop("schema", None) if isinstance(raw, dict) else None
     if schema != _SCHEMA:
         raise IntegrityError(
-            f"{path} has schema {schema!r}; this version reads {_SCHEMA}: build the data set again "
-            "('msshift build --overwrite')"
+            f"{path} has schema {schema!r}, but this version reads schema {_SCHEMA}; build the "
+            "data set again ('msshift build --overwrite')"
         )
     raw.pop(CHECKSUM, None)
-    cure = "put it back as it was written, or build again ('msshift build --overwrite')"
-    changed = f"{path} was changed, or another version wrote it; {cure}:"
+    changed = f"{path} was changed, or another version wrote it; {_CURE}:"
     manifest = check_json(raw, Manifest, path, partial(IntegrityError, changed))
-    if not is_whole:
-        raise IntegrityError(f"{path} was changed: its {CHECKSUM} is another; {cure}")
+    if not is_unchanged:
+        raise IntegrityError(f"{path} was changed: its {CHECKSUM} does not match; {_CURE}")
     return manifest
 
 

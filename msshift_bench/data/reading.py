@@ -19,7 +19,7 @@ _ID = re.compile(r"[^\0\t-\r ]+")
 COLUMN_NAMES = frozenset(
     f"{kind}{end}" for kind in ("query", "doc", "corpus") for end in ("_id", "-id", "id")
 ).union(("qid", "pid", "docno"))
-"""Names of columns of ids in a header."""
+"""Names of id columns in a header, in lower case."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -30,33 +30,33 @@ def read_table(
     findings: FindingLog,
     problem_of: Callable[[Key, Value, bool], tuple[str, ...]],
 ) -> dict[Key, Value]:
-    """Return the sound rows in their order; the others give findings.
+    """Return key -> value of the valid rows, in their order; other rows are added to findings.
 
     Args:
         rows: source, line, key and value of each row; keys must be unique.
         findings: the log of findings.
-        problem_of: takes a key, its value, and whether the key is repeated; returns nothing for a
-            sound row, else a finding's code, message and optional fix.
+        problem_of: function of a key, its value, and whether the key is repeated. It returns ``()``
+            for a valid row, else a finding's code, message and optional fix.
     """
-    sound: dict[Key, Value] = {}
+    valid: dict[Key, Value] = {}
     for source, line, key, value in rows:
-        problem = problem_of(key, value, key in sound)
+        problem = problem_of(key, value, key in valid)
         if problem:
             code, message, *fix = problem
             findings.add(code, message, source, line, *fix)
         else:
-            sound[key] = value
-    return sound
+            valid[key] = value
+    return valid
 
 
 def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
-    """Yield source, line, query_id and text of the lines of a file, separated by a tab."""
+    """Yield source, line, query_id and text for each line of a tab-separated file."""
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
         yield str(path), line, query_id, text
 
 
 def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
-    """Yield source, line and judgement of the lines of files of qrels."""
+    """Yield source, line and judgement for each line of qrels files."""
     for path in paths:
         for line, qrel in qrels_rows(path, findings):
             yield str(path), line, qrel
@@ -65,49 +65,49 @@ def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str
 def read_texts(
     rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
 ) -> dict[str, str]:
-    """Return query_id -> text; ids must be unique, and texts not empty.
+    """Return query_id -> text; repeated ids and empty texts are added to findings.
 
     Args:
         rows: rows from `query_rows`.
         findings: the log of findings.
-        filled: their file, if it must have a query.
+        filled: the file of the rows, if it must have a query.
     """
     texts = read_table(rows, findings, _problem_of_query)
     if filled is not None and not texts and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(filled))
+        findings.add("no-queries", "the file has no queries", str(filled))
     return texts
 
 
 def problem_of_id(name: str, value: str) -> tuple[str, ...]:
-    """Return a finding's code, message and fix, if a value is not a valid id; else nothing.
+    """Return a finding's code, message and fix for an invalid id; ``()`` for a valid id.
 
     Args:
-        name: the name of its column, ``query_id`` or ``doc_id``.
+        name: the name of the column, ``query_id`` or ``doc_id``.
         value: the id.
     """
     if value.strip("'\"").lower() in COLUMN_NAMES:
         return "header-line", f"{name} {value!r} is the name of a column", "remove the header"
     if _ID.fullmatch(value):
         return ()
-    message = f"{name} {value!r} is empty or holds white space"
-    return "id-of-words", message, "make it one word: no run file can hold it"
+    message = f"{name} {value!r} is empty or contains white space"
+    return "id-of-words", message, "make the id one word, because run files separate fields by it"
 
 
 def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str, ...]:
     if problem := problem_of_id("query_id", query_id):
         return problem
     if is_repeated:
-        return "repeated-id", f"query_id {query_id!r} again"
+        return "repeated-id", f"query_id {query_id!r} is repeated"
     if not text.strip():
         return "empty-text", f"query {query_id!r} has no text"
     return ()
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Return query_id -> text, from a file of both separated by a tab.
+    """Return query_id -> text, from a file with these two tab-separated columns.
 
     Raises:
-        NotFoundError: if there is no such file.
+        NotFoundError: if the file does not exist.
         CollectionError: if the file is malformed or empty, an id is repeated, or a query has no
             text.
     """
@@ -127,7 +127,7 @@ def read_judgements(
     Args:
         rows: rows from `qrel_rows`.
         findings: the log of findings.
-        queries: the ids of the queries; `None` if they could not be read, to accept any.
+        queries: the valid query_ids; `None` to accept any.
     """
 
     def known() -> Iterator[tuple[str, int, Qrel]]:
@@ -147,7 +147,7 @@ def read_judgements(
 
 
 class Variant(NamedTuple):
-    """A variant of a query: a paraphrase, or the query with an error, by some method.
+    """A variant of a query: a paraphrase, or the query with an error, made by a method.
 
     Attributes:
         query_id: the id of the original query.
@@ -165,7 +165,7 @@ class Variant(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """Its query_id in run files."""
+        """The variant's query_id in run files."""
         return f"{self.query_id}{_MARK}{self.method}"
 
 
@@ -174,12 +174,12 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
 
     Args:
         path: the file.
-        queries: the ids of possible original queries; by default any.
+        queries: the valid query_ids of original queries; by default any.
 
     Raises:
-        NotFoundError: if there is no such file.
-        CollectionError: if it is malformed or empty, has two variants of a query by one method, or
-            a variant without text, with an unknown query, or with an invalid name of a method.
+        NotFoundError: if the file does not exist.
+        CollectionError: if the file is malformed or empty, has two variants of a query by one
+            method, or a variant without text, of an unknown query, or with an invalid method name.
     """
 
     def problem_of(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
@@ -187,14 +187,15 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
         if problem := problem_of_id("query_id", query_id):
             return problem
         if len(method.split()) != 1 or _MARK in method:
-            message = f"{method!r} is not a method's name"
-            return "bad-method", message, f"name it by one word without {_MARK!r}"
+            message = f"{method!r} is not a valid method name"
+            return "bad-method", message, f"use one word without {_MARK!r}"
         if is_repeated:
-            return "repeated-id", f"query {query_id!r} has a variant by {method} already"
+            return "repeated-id", f"query {query_id!r} has two variants by {method}"
         if not text.strip():
             return "empty-text", f"the variant of query {query_id!r} has no text"
         if queries is not None and query_id not in queries:
-            return "unknown-query", f"there is no query {query_id!r}", "remove the variant"
+            message = f"the query {query_id!r} of the variant does not exist"
+            return "unknown-query", message, "remove the variant"
         return ()
 
     findings = FindingLog()
@@ -204,7 +205,7 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
     )
     variants = read_table(rows, findings, problem_of)
     if not variants and not len(findings):
-        findings.add("no-variants", "the file holds no variant", str(path))
+        findings.add("no-variants", "the file has no variants", str(path))
     findings.stop_if_any(CollectionError, f"the variants in {path} cannot be used:")
     return tuple(Variant(query_id, text, method) for (query_id, method), text in variants.items())
 
@@ -213,16 +214,15 @@ def write_variants(path: Path, variants: Iterable[Variant]) -> None:
     """Write variants to a file, in their order.
 
     Raises:
-        DataError: if a text has a tab or a line break, which would end its field.
+        DataError: if a text contains a tab or a line break.
     """
     lines = ["\t".join(variant) for variant in variants]
     for line in lines:
-        # Not splitlines, which breaks at further characters that the readers keep: raw MS MARCO has
-        # some, as halves of letters that were encoded twice.
+        # `splitlines` would also split at characters of double-encoded texts of MS MARCO.
         if line.count("\t") != 2 or "\n" in line or "\r" in line:
             query_id = line.split("\t", 1)[0]
             raise DataError(
-                f"the variant of query {query_id!r} holds a tab or a line break, so that no file "
-                "of variants can hold it; write the query with spaces"
+                f"the variant of query {query_id!r} contains a tab or a line break, which separate "
+                "fields and lines; replace them by spaces"
             )
     write_bytes(path, "".join(f"{line}\n" for line in lines).encode())

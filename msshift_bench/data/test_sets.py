@@ -1,6 +1,7 @@
-"""Test sets: queries with judgements, of shifts, of extra test sets, or variants.
+"""Test sets: judged queries of shifts, of extra test sets, or variants of queries.
 
-MS-Shift's first version measured its models on MS MARCO dev and on TREC DL 2019, too (Table 5).
+The first version of the MS-Shift paper also scored its models on MS MARCO dev and TREC DL 2019
+(Table 5).
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ _CORPUS = ("corpus.jsonl", "collection.tsv")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestSet:
-    """Queries with judgements: of a shift's groups, of an extra test set, or of any qrels.
+    """Judged queries of a shift's groups, of an extra test set, or of any qrels.
 
     Attributes:
         name: the name of the shift, config, folder of runs, or qrels file.
         judged: query_id -> doc_id -> relevance, of the queries that count; see `relevant_only`.
-        groups: group -> the ids of its queries; without groups, one with the name of the test set.
-        data: the data of the test set.
+        groups: group -> the ids of its queries; without groups, the test set's name -> all ids.
+        data: facts about the data of the test set.
         relevant_only: whether passages judged not relevant are left out, as in a built data set.
-        ignored_ids: ids of queries that runs may contain, and that do not count.
+        ignored_ids: ids of queries that runs may contain but that do not count.
         rows: the queries with their known texts, sorted by query_id; for a shift, group by group.
-        folder: its folder, or its file of variants.
+        folder: the folder, or the file of variants.
         unjudged: number of further queries or variants, which do not count.
-        variants: the variants among its queries, with `Variant.run_id` as id. A file of variants
-            only has variants of any shift's queries; see `of_shift`.
-        exclusions: the passages that must not count; see `excluding`.
+        variants: the variants among the queries, with `Variant.run_id` as id. A test set from a
+            file of variants has only variants, of any shift's queries; see `of_shift`.
+        exclusions: the excluded passages; see `excluding`.
         excluded: query_id -> doc_ids that are removed from runs.
-        emptied: ids of queries that no longer count, as every relevant passage is excluded.
-        collection: its own collection to search; `None` for the data set's collection.
+        emptied: ids of queries that do not count, because every relevant passage is excluded.
+        collection: the collection to search; `None` for the data set's collection.
     """
 
-    # So that pytest does not collect this class.
+    # pytest must not collect this class.
     __test__ = False
 
     name: str
@@ -78,12 +79,12 @@ class TestSet:
 
     @property
     def needs_shift(self) -> bool:
-        """Whether it has only variants of a shift's queries."""
+        """Whether the test set has only variants of shifts' queries."""
         return bool(self.variants) and not self.judged
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """Facts for sidecars: its name, and its queries' digest."""
+        """Facts for sidecars: the test set's name, and the digest of its queries."""
         queries = ((row.query_id, row.text) for row in self.rows)
         return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
@@ -92,10 +93,10 @@ class TestSet:
 
         Args:
             shift: the shift's name.
-            queries: its test queries.
+            queries: the shift's test queries.
 
         Raises:
-            DataError: if no variant is of these queries.
+            DataError: if there is no variant of these queries.
         """
         if not self.needs_shift:
             return self
@@ -103,8 +104,8 @@ class TestSet:
         variants = tuple(variant for variant in self.variants if variant.query_id in tested)
         if not variants:
             raise DataError(
-                f"none of the {len(self.variants):,} variants in {self.folder} is one of a test "
-                f"query of {shift}; leave the shift out (--shift), or give a file of its queries"
+                f"none of the {len(self.variants):,} variants in {self.folder} is of a test query "
+                f"of {shift}; leave out the shift (--shift), or give variants of its queries"
             )
         unjudged = len(self.variants) - len(variants)
         return _with_variants(replace(self, unjudged=unjudged), variants, tested)
@@ -116,7 +117,7 @@ class TestSet:
         exclusions of its query.
 
         Args:
-            exclusions: the passages to exclude, maybe none.
+            exclusions: the passages to exclude; may be empty.
 
         Raises:
             UsageError: if the data set of the test set has other exclusions.
@@ -176,26 +177,27 @@ def _with_variants(
 def read_extra_tests(
     named: Mapping[str, str | Path], collection: Collection | None = None
 ) -> tuple[TestSet, ...]:
-    """Return extra test sets.
+    """Return extra test sets, read and checked.
 
     Args:
-        named: name -> a folder of ``queries.tsv`` (query_id, text) and ``qrels.tsv`` (TREC's four
-            columns, or three), each plain or ``.gz``. Queries without a judgement are left out. The
-            folder may have ``variants.tsv`` (query_id, text, method), with the judgements of their
-            queries. A folder with passages is a collection, searched instead of `collection`: see
-            `open_collection` for layouts. In BEIR's layout, the judgements are ``qrels/test.tsv``
-            if it exists. Instead of a folder, it may be an ir_datasets id, or a file of variants of
-            the test queries of shifts.
-        collection: the collection to search for the other test sets; its passages are read until a
-            relevant one is found for each. Collections of test sets are read, too.
+        named: name -> a folder with ``queries.tsv`` (query_id, text) and ``qrels.tsv`` (TREC's four
+            columns, or three), each plain or ``.gz``. Queries without a judgement are left out.
+            ``variants.tsv`` (query_id, text, method) is optional; variants have the judgements of
+            their queries. A folder with passages is a collection, searched instead of `collection`;
+            for layouts see `open_collection`. In BEIR's layout, the judgements are
+            ``qrels/test.tsv`` if it exists. Instead of a folder, an ir_datasets id or a file of
+            variants of shifts' test queries is possible.
+        collection: the collection to search for test sets without passages. It is read until each
+            such test set has a relevant passage. Collections of test sets are read completely. If
+            `None`, passages are not checked.
 
     Raises:
-        UsageError: if a name cannot be a folder's.
+        UsageError: if a name cannot be the name of a folder.
         NotFoundError: if a folder or file does not exist, or the folder lacks a file.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
-        DataError: if the collection has no relevant passage for a test set, or a test set's own
-            collection lacks most of its relevant passages.
+        DataError: if the collection has no relevant passage for a test set, or the collection of a
+            test set lacks more than half of its relevant passages.
     """
     test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
     if collection is not None:
@@ -207,18 +209,18 @@ def read_extra_tests(
 
 
 def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
-    """Check that a test set's own collection has most of its relevant passages.
+    """Check that the collection of a test set has at least half of its relevant passages.
 
-    A few may be missing, as in a data set's collection. Another corpus may have some equal doc_ids
-    by chance.
+    Some passages may be missing, as in a data set's collection. Another corpus may have some equal
+    doc_ids by chance.
     """
     relevant = {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
     absent = relevant - {passage.doc_id for passage in collection.passages()}
     if 2 * len(absent) > len(relevant):
         raise DataError(
-            f"the passages of {test_set.folder} lack {len(absent):,} of the {len(relevant):,} "
-            f"passages that its qrels judge relevant, e.g. {min(absent)!r}; give the corpus that "
-            "the queries were judged on, with its doc_ids as they are"
+            f"the collection in {test_set.folder} lacks {len(absent):,} of the {len(relevant):,} "
+            f"relevant passages of its qrels, e.g. {min(absent)!r}; give the collection of the "
+            "qrels, with unchanged doc_ids"
         )
 
 
@@ -228,34 +230,34 @@ def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> Non
         test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
         for test_set in test_sets
     }
-    awaited = {folder: doc_ids for folder, doc_ids in relevant.items() if doc_ids}
-    for passage in collection.passages() if awaited else ():
-        awaited = {f: doc_ids for f, doc_ids in awaited.items() if passage.doc_id not in doc_ids}
-        if not awaited:
+    lacking = {folder: doc_ids for folder, doc_ids in relevant.items() if doc_ids}
+    for passage in collection.passages() if lacking else ():
+        lacking = {f: doc_ids for f, doc_ids in lacking.items() if passage.doc_id not in doc_ids}
+        if not lacking:
             break
-    for folder, doc_ids in awaited.items():
+    for folder, doc_ids in lacking.items():
         raise DataError(
-            f"{collection.name} holds none of the {len(doc_ids):,} passages that {folder} judges "
-            f"relevant, e.g. {min(doc_ids)!r}: every run for it would score 0; search the "
-            "collection that it was judged on, with its doc_ids as they are"
+            f"{collection.name} has none of the {len(doc_ids):,} relevant passages of {folder}, "
+            f"e.g. {min(doc_ids)!r}, so every run would score 0; search the collection of its "
+            "qrels, with unchanged doc_ids"
         )
 
 
 def _read(name: str, folder: Path) -> TestSet:
     if not can_name_runs(name):
         raise UsageError(
-            f"{name!r} cannot be a test set's name: expected a folder's name without space "
-            "or '/', not beginning with '.', and not a shift's name"
+            f"{name!r} cannot be a test set's name; give a name without spaces and '/' that does "
+            "not begin with '.' and is not a shift's name"
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
-    foreign = _find_collection(folder)
-    if foreign is None:
+    collection = _find_collection(folder)
+    if collection is None:
         test_set, texts = read_test_folder(name, folder)
     else:
-        texts = foreign.queries
-        judged_set = _judged_set(name, folder, texts, foreign.qrels)
-        test_set = replace(judged_set, collection=foreign)
+        texts = collection.queries
+        judged_set = _judged_set(name, folder, texts, collection.qrels)
+        test_set = replace(judged_set, collection=collection)
     if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
         return test_set
     variants = read_variants(find_text_file(folder, _VARIANTS), texts)
@@ -277,11 +279,11 @@ def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     """Return an extra test set without variants, and the texts of its queries.
 
     Args:
-        name: its name.
-        folder: its folder.
+        name: the test set's name.
+        folder: the test set's folder.
 
     Returns:
-        The test set, and query_id -> text of all queries in its folder, judged or not.
+        The test set, and query_id -> text of all queries in the folder, judged or not.
 
     Raises:
         NotFoundError: if the folder does not exist or lacks a file.
@@ -289,7 +291,7 @@ def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
             with all findings.
     """
     if not folder.is_dir():
-        raise NotFoundError(f"no folder {folder} for the test set {name}")
+        raise NotFoundError(f"no folder {folder} for the test set {name}; correct the path")
     queries_file = find_text_file(folder, "queries.tsv")
     qrels_file = find_text_file(folder, "qrels.tsv")
     findings = FindingLog()
@@ -305,7 +307,7 @@ def _judged_set(
 ) -> TestSet:
     if not judgements:
         findings = FindingLog()
-        message = f"it judges none of the {len(texts):,} queries"
+        message = f"none of the {len(texts):,} queries has a judgement"
         fix = "add judgements: query_id, 0, doc_id, relevance"
         findings.add("no-judgement", message, str(source), fix=fix)
         findings.stop_if_any(CollectionError, f"the test set {name} cannot be used:")

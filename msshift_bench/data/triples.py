@@ -26,28 +26,28 @@ def export_triples(
 ) -> int:
     r"""Write the triples of one config as TSV, one per line, in their order.
 
-    With ids a line is ``query_id \t positive_id \t negative_id``, as in MS MARCO's
-    ``qidpidtriples``; the SHA-256 of such a file, uncompressed, is the digest that the manifest
-    gives for the split. With texts a line holds the texts of the three, as in MS MARCO's
-    ``triples.train.small.tsv``; a tab or line break in a text becomes a space.
+    With ids, a line is ``query_id \t positive_id \t negative_id``, as in MS MARCO's
+    ``qidpidtriples``. The SHA-256 of such a file, uncompressed, is the split's digest in the
+    manifest. With texts, a line has the three texts, as in MS MARCO's
+    ``triples.train.small.tsv``; tabs and line breaks in a text become spaces.
 
     Memory does not grow with triples or passages; with texts, passages are in a temporary file.
 
     Args:
         data: the built data set; see `open_dataset`.
         name: the config, e.g. ``length-short-triples``.
-        out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
-        texts: the data set's source collection, to write texts; by default ids.
+        out: the file; compressed if its name ends in ``.gz``. Equal triples give equal bytes.
+        texts: the data set's source collection, to write texts; by default, ids are written.
 
     Returns:
         The number of triples.
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: if it has no such triples.
-        UsageError: if `texts` is another collection or has other passages than the triples'
+        UnknownNameError: if the data set lacks the triples.
+        UsageError: if the queries or passages of `texts` differ from the data set's source
             collection, or another process is writing the file.
-        IntegrityError: if a file is missing or is not the one that was built.
+        IntegrityError: if a file is missing or was changed after the build.
         DataError: if `texts` lacks a passage.
     """
     out = Path(out).expanduser()
@@ -57,12 +57,12 @@ def export_triples(
         lines: Callable[[pa.RecordBatch], bytes | pa.Buffer] = canonical_lines
         if texts is not None:
             queries = _queries(dataset, name, texts)
-            _keep(texts, dataset, name, passages)
+            _store_passages(texts, dataset, name, passages)
             lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
         with write_atomically(out) as file, ExitStack() as stack:
             stream: IO[bytes] = file
             if out.suffix == ".gz":
-                # The header must have neither the time nor the name of the temporary file.
+                # No time and no file name in the gzip header, so that bytes are reproducible.
                 compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
                 stream = cast("IO[bytes]", stack.enter_context(compressed))
             for batch in counted_parts(triples.batches(), "export", len(triples)):
@@ -79,10 +79,10 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
     return {query_id: text.translate(_BREAKS) for query_id, text in texts.items()}
 
 
-def _keep(
+def _store_passages(
     collection: Collection, dataset: Dataset, name: str, database: sqlite3.Connection
 ) -> None:
-    """Write the passages to a table, and check that the triples were drawn from them."""
+    """Write the passages to a table, and check that they are the passages of the triples."""
     digest = ContentDigest()
 
     def rows() -> Iterator[tuple[str, str]]:
@@ -96,9 +96,9 @@ def _keep(
     drawn_from = dataset.manifest.shifts[shift.name].get("triples", {}).get("passages", {})
     if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():
         raise UsageError(
-            f"the triples of {dataset.folder} were drawn from {drawn_from['rows']:,} passages, and "
-            f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give "
-            "that collection, or make the triples again with 'msshift triples'"
+            f"the passages of {collection.name!r} ({digest.rows:,}) differ from the passages of "
+            f"the triples in {dataset.folder} ({drawn_from['rows']:,}); give the collection of the "
+            "triples, or make the triples again with 'msshift triples'"
         )
 
 
@@ -112,7 +112,10 @@ def _lines(
     def text_of(doc_id: str) -> str:
         row = passages.execute("SELECT text FROM passages WHERE doc_id = ?", (doc_id,)).fetchone()
         if row is None:
-            raise DataError(f"{collection} holds no passage {doc_id!r}, which the triples name")
+            raise DataError(
+                f"{collection} lacks the passage {doc_id!r} of the triples; give the collection "
+                "of the triples"
+            )
         return str(row[0])
 
     columns = (column.to_pylist() for column in batch.columns)

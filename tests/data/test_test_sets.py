@@ -114,7 +114,7 @@ def test_a_test_set_with_a_corpus_of_its_own(tsv_folder: WriteFolder) -> None:
         data.read_extra_tests({"b": other}, searched)
     for qrels, code in (("", "no-judgement"), ("q9 0 d1 1\n", "unknown-query")):
         (other / "qrels.tsv").write_text(qrels)
-        with pytest.raises(CollectionError, match=f"{code}|not among the queries|judges none"):
+        with pytest.raises(CollectionError, match=f"{code}|not among the queries|has a judgement"):
             data.read_extra_tests({"b": other}, searched)
     (by_id,) = data.read_extra_tests({"other": "mini:300"}, searched)
     assert (by_id.collection is not None, len(by_id.judged)) == (True, 450)

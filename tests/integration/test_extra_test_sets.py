@@ -171,7 +171,7 @@ def test_test_sets_that_are_refused(
     for name, folder, kind, words in (
         *((name, "graded", UsageError, wrong_name) for name in ("a/b", ".dl", "b c", "length")),
         ("dl19", "nowhere", NotFoundError, "no folder .*nowhere for the test set dl19"),
-        ("dl19", "empty", NotFoundError, r"empty holds no queries.tsv"),
+        ("dl19", "empty", NotFoundError, r"empty has no queries.tsv"),
         ("dl19", "other", DataError, f"'{row.query_id}': 'another text' and"),
     ):
         with pytest.raises(kind, match=words):

@@ -109,7 +109,7 @@ CASES: list[tuple[Spoil, Named, str]] = [
         {MANIFEST},
         "bytes of length-short/train.parquet: expected",
     ),
-    (edited("content_digest", by="0" * 64), {MANIFEST}, "its digests contradict each other"),
+    (edited("content_digest", by="0" * 64), {MANIFEST}, "do not match its content digest"),
     (
         edited(*TRAIN, "ids_digest", by="0" * 64),
         {MANIFEST},
