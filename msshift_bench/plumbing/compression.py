@@ -3,8 +3,8 @@
 A compressed file may have several streams, from parallel compressors or ``cat``. pyarrow reads all
 streams of gzip, bzip2 and zstd, and raises an error for other bytes after a stream. The standard
 library's reader of xz ignores the rest of a file after the first unreadable stream; this module's
-reader raises an error. Errors are as of ``gzip -t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t``. Bytes
-after the last stream are an error too, for which gzip and bzip2 only warn.
+reader raises an error. This module rejects the files that ``gzip -t``, ``bzip2 -t``, ``xz -t`` and
+``zstd -t`` reject. Bytes after the last stream are also an error; gzip and bzip2 only warn of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _XZ = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {"bz2": bz2.BZ2Decompressor, "xz": _XZ}
-"""Decompressors of formats that pyarrow cannot read, or for bzip2 with empty streams."""
+"""Decompressors for xz, which pyarrow cannot read, and for bzip2, for files with empty streams."""
 
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _HEAD_BYTES = max(map(len, _MAGIC))
@@ -35,14 +35,14 @@ _RATIO_FROM = 10_000_000_000
 
 
 class DamagedInputError(Exception):
-    """Compressed input is truncated or corrupt; readers change this to a finding."""
+    """Compressed input is truncated or corrupt; readers add a finding instead."""
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
-    """Return a file's content, decompressed if its first bytes are of a compressed format.
+    """Return a file's content as a stream, decompressed if its first bytes are of a known format.
 
-    Formats are gzip, bzip2, xz and zstd, with one or several streams, xz with padding, zstd with
-    skippable frames.
+    Known formats are gzip, bzip2, xz (also with padding) and zstd (also with skippable frames),
+    with one or several streams.
 
     Args:
         file: the file, at its beginning; it need not be seekable.
@@ -89,12 +89,12 @@ class _ConcatenatedStream(io.RawIOBase):
 
 
 def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes]:
-    """Yield a file's content; raise an error if it is damaged, or much longer than `stored`.
+    """Yield a file's content; raise `DamagedInputError` if it is damaged, or a bomb.
 
     Args:
         file: the compressed file.
         name: its format.
-        stored: bytes of the file; `None` if not known, e.g. for a pipe.
+        stored: size of the file in bytes; `None` if unknown, e.g. for a pipe.
     """
     try:
         if name in _DECOMPRESSORS:
@@ -105,8 +105,9 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
         for piece in pieces:
             size += len(piece)
             if stored is not None and size > max(_RATIO_FROM, _MAX_RATIO * stored):
-                message = f"its content has more than {_MAX_RATIO} times its size"
-                raise DamagedInputError(f"the compressed input is not read: {message}")
+                raise DamagedInputError(
+                    f"the content has more than {_MAX_RATIO} times the size of the compressed input"
+                )
             yield piece
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
         if getattr(error, "errno", None) is not None:  # the file itself cannot be read
@@ -128,7 +129,7 @@ def _unpack(file: BinaryIO, decompressor: Callable[[], Any]) -> Iterator[bytes]:
             if stream.needs_input and not packed:
                 packed = file.read(_BLOCK_BYTES)
                 if not packed:
-                    raise EOFError("it ends too early")
+                    raise EOFError("the last stream is incomplete")
             yield stream.decompress(packed, _BLOCK_BYTES)
             packed = b""
         packed = stream.unused_data or file.read(_BLOCK_BYTES)
@@ -138,4 +139,4 @@ def _unpack(file: BinaryIO, decompressor: Callable[[], Any]) -> Iterator[bytes]:
             zeros += len(packed) - len(rest)
             packed = rest or file.read(_BLOCK_BYTES)
         if zeros % 4:
-            raise EOFError(f"{zeros} zero bytes follow the end of its data")
+            raise EOFError(f"{zeros} zero bytes follow the last stream, not a multiple of 4")

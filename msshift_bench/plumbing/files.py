@@ -1,14 +1,14 @@
 """Atomic writing of files.
 
 A file is written under a temporary name in the same folder, and renamed when it is complete. The
-temporary name is fixed and locked. So a process reuses the leftovers of a killed one. If two
-processes write the same file at once, the second gets an error. `folders` does the same for
-folders.
+temporary name is fixed, and the temporary file is locked. So a process overwrites the temporary
+file of a killed process. If two processes write the same file at once, the second gets an error.
+`folders` does the same for folders.
 
-Only files are replaced. For a link, its target is written, and the link stays. Folders, pipes,
-devices and this process's output are errors.
+Only regular files are replaced. For a link, its target is written, and the link stays. Folders,
+pipes, devices and this process's output are errors.
 
-Some files have a checksum of themselves, to detect flipped bits. In a JSON file, it is the SHA-256
+Some files contain a checksum, to detect flipped bits. In a JSON file, the checksum is the SHA-256
 of the other members as JSON with sorted keys and without spaces, in UTF-8. A file without checksum
 is from an earlier version, or from a user, and is not checked. A sealed array is numpy's ``.npy``,
 followed by the 32 bytes of its SHA-256, which numpy ignores.
@@ -34,56 +34,56 @@ from msshift_bench.errors import MissingError, NotFoundError, UsageError
 from msshift_bench.libraries import compute as pc, numpy as np, parquet as pq, pyarrow as pa
 
 ROW_GROUP = 20_000
-"""Number of rows of a Parquet file to read together."""
+"""Number of rows per row group of a Parquet file."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a write, which do not contain the file's name."""
+"""Errors of a write that do not contain the file's name."""
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
-"""Errors of hard links if a copy works: other disk, disk without links, other user's file."""
+"""Errors of hard links where a copy works: other disk, disk without links, other user's file."""
 
 MAX_UNPACKED = 1 << 30
-"""Largest size, in bytes, of texts of an untrusted Parquet file in memory, and of a part of it."""
+"""Maximum size in bytes of the texts of an untrusted Parquet file, and of each row group."""
 
 _TOO_LARGE = f"it unpacks to more than {MAX_UNPACKED:,} bytes"
 
 _LONGEST = 255
-"""Largest length of a file's name in bytes, on common file systems."""
+"""Maximum length of a file's name in bytes, on common file systems."""
 
 CHECKSUM = "checksum"
-"""The member with the checksum: 64 hexadecimal digits."""
+"""The JSON member with the checksum: 64 hexadecimal digits."""
 
 _PIECE = 1 << 20
 """Number of bytes read at once for a checksum."""
 
 
 def check_locks() -> None:
-    """Check that the system has file locks: otherwise two processes could damage a file.
+    """Check that the system has file locks; without them, two processes could damage a file.
 
     Raises:
         MissingError: on Windows, which has other locks.
     """
     if importlib.util.find_spec("fcntl") is None:
         raise MissingError(
-            "msshift writes files under locks that only Linux and macOS have; on Windows, install "
-            "and run it in the Windows Subsystem for Linux (wsl --install)"
+            "msshift needs the file locks of Linux and macOS; on Windows, install and run msshift "
+            "in the Windows Subsystem for Linux (wsl --install)"
         )
 
 
 def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | None:
-    """Return the descriptor of a folder or a file, locked until it is closed.
+    """Return the descriptor of a folder or a file, locked until the descriptor is closed.
 
     Args:
         path: the folder, or the file, which is made if missing.
         target: the file or folder that the lock protects, for the message.
-        is_file: whether it is a file.
+        is_file: whether `path` is a file.
 
     Returns:
-        Its descriptor; `None` if another process renamed it between opening and locking.
+        The descriptor; `None` if another process renamed `path` between opening and locking.
 
     Raises:
         UsageError: if another process holds the lock.
-        OSError: if it cannot be opened.
+        OSError: if `path` cannot be opened.
     """
     check_locks()
     import fcntl
@@ -112,20 +112,20 @@ def partial_name(name: str) -> str:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing, renamed to `path` when the block ends without an error.
+    """Open a temporary file for writing, renamed to `path` when the block ends without an error.
 
-    Its folder is made if missing.
+    The folder is made if missing.
 
     Raises:
         UsageError: if another process is writing the same file, or `path` cannot be a file.
-        OSError: if it cannot be written; its ``filename`` is `path`.
+        OSError: if the file cannot be written; the error's ``filename`` is `path`.
     """
     _check_is_file(path)
     path, as_named = Path(os.path.realpath(path)), path
     partial = path.with_name(partial_name(path.name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(_hold(partial, as_named), "wb") as file:
+        with os.fdopen(_lock_partial(partial, as_named), "wb") as file:
             try:
                 file.truncate(0)
                 yield file
@@ -141,8 +141,8 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _hold(partial: Path, target: Path) -> int:
-    """Open the temporary file of `target`, made if missing, and lock it."""
+def _lock_partial(partial: Path, target: Path) -> int:
+    """Return the descriptor of the temporary file of `target`, locked; it is made if missing."""
     descriptor = None
     while descriptor is None:
         descriptor = open_locked(partial, target, is_file=True)
@@ -150,10 +150,10 @@ def _hold(partial: Path, target: Path) -> int:
 
 
 def _check_is_file(path: Path) -> None:
-    """Check that a name is free, or a regular file to which nothing is printed.
+    """Check that a path does not exist, or is a regular file, but not this process's output.
 
     Raises:
-        UsageError: for other names.
+        UsageError: for other paths.
     """
     try:
         status = path.stat()
@@ -162,7 +162,9 @@ def _check_is_file(path: Path) -> None:
     for descriptor in (1, 2):
         with suppress(OSError):  # The parent process may have closed it.
             if os.path.samestat(status, os.fstat(descriptor)):
-                raise UsageError(f"{path} is where this command prints; give the name of a file")
+                raise UsageError(
+                    f"{path} is the standard output or error of this command; give another file"
+                )
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a device or a socket"
         raise UsageError(f"{path} is {kind}; give the name of a file to write")
@@ -172,8 +174,8 @@ def link_file(source: Path, target: Path) -> None:
     """Link a file to another name, or copy it if links are not possible.
 
     Args:
-        source: the file, or a link, which is followed.
-        target: the new name, which must be free.
+        source: the file, or a link to it.
+        target: the new name, which must not exist.
     """
     try:
         os.link(os.path.realpath(source), target)
@@ -192,16 +194,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write `value` atomically as indented JSON, with keys in their order."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    # Half of a surrogate pair has no UTF-8; JSON's escape of it can be read back.
+    # A lone surrogate cannot be encoded in UTF-8; it is written as a JSON escape.
     write_bytes(path, text.encode(errors="backslashreplace") + b"\n")
 
 
 def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
     """Write an array atomically as numpy's ``.npy``."""
     with write_atomically(path) as file:
-        # numpy bypasses a file object, and its error has neither cause nor path.
-        no_file: Any = SimpleNamespace(write=file.write)
-        np.lib.format.write_array(no_file, array, allow_pickle=False)
+        # With a real file, numpy writes to its descriptor, and its errors lack cause and path.
+        writer: Any = SimpleNamespace(write=file.write)
+        np.lib.format.write_array(writer, array, allow_pickle=False)
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
@@ -216,12 +218,12 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_as_written(value: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object equals its checksum, or has none."""
+    """Return whether the checksum of a JSON object matches; true without a checksum."""
     return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
 
 
 def sha256_of_parts(parts: Iterable[bytes | pa.Buffer]) -> str:
-    """Return the SHA-256 of bytes in parts: 64 hexadecimal digits."""
+    """Return the SHA-256 of concatenated parts: 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -237,10 +239,10 @@ def seal_array(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
-    """Return the array that `seal_array` sealed.
+    """Return the array from the bytes of `seal_array`.
 
     Raises:
-        ValueError: if it is not as it was sealed.
+        ValueError: if the bytes were changed.
     """
     _check_seal(io.BytesIO(content), len(content))
     array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(content))
@@ -248,11 +250,11 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
 
 
 def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
-    """Return a sealed array, checked and mapped from its file, without a copy in memory.
+    """Return a sealed array, checked and memory-mapped from its file.
 
     Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is not as it was sealed.
+        OSError: if the file cannot be read.
+        ValueError: if the file was changed.
     """
     with path.open("rb") as file:
         _check_seal(file, path.stat().st_size)
@@ -266,7 +268,7 @@ def _check_seal(file: IO[bytes], size: int) -> None:
         digest.update(piece)
         left -= len(piece)
     if left or file.read() != digest.digest():
-        raise ValueError("the array is not as it was written")
+        raise ValueError("the array was changed: its SHA-256 does not match")
 
 
 def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> None:
@@ -275,7 +277,7 @@ def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> No
     Args:
         path: the file.
         table: the rows.
-        row_group: number of rows that a reader reads together.
+        row_group: number of rows per row group.
     """
     with write_atomically(path) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=row_group)
@@ -290,20 +292,21 @@ def unpacked_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an untrusted file, if its texts are at most `MAX_UNPACKED` bytes.
 
-    A dictionary has each text once, but decoded rows have a copy each: a few bytes can become
-    gigabytes. Batches have texts as dictionaries.
+    A Parquet dictionary stores a repeated text once, but decoded rows have a copy each: a small
+    file can become gigabytes. So the batches have texts as dictionaries.
 
     Args:
         source: the Parquet file, or its bytes.
-        columns: the columns to read; the file has each once.
-        rows: the largest number of rows of a batch.
-        in_all: whether the caller keeps all batches in memory.
+        columns: the columns to read; each must be in the file once.
+        rows: the maximum number of rows of a batch.
+        in_all: whether the caller keeps all batches in memory; then all texts count together.
 
     Raises:
-        TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
+        TooLargeError: if the texts of a batch (with `in_all`, of all batches) or a row group are
+            larger.
     """
     if isinstance(source, Path):
-        source = source.absolute()  # Arrow takes a relative path with a colon for a URI.
+        source = source.absolute()  # Arrow reads a relative path with a colon as a URI.
     size, parquet = 0, pq.read_metadata(source).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
     texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
@@ -325,42 +328,42 @@ def unpacked_batches(
 
 
 def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Path] = ()) -> None:
-    """Check that a file can be written, before anything is computed.
+    """Check that a file can be written; call it before a long computation.
 
-    It makes no file and no folder: a missing folder is a typing error.
+    The check makes no file and no folder: a missing folder is probably a typing error.
 
     Args:
         path: the file.
         inputs: files that must not be overwritten, and folders in which no file may be written.
-            Missing ones are ignored.
+            Missing inputs are ignored.
         others: the other output files.
 
     Raises:
-        NotFoundError: if its folder does not exist.
-        UsageError: if it cannot be a file, is an input or another output, or another process is
-            writing it.
-        OSError: if it cannot be written.
+        NotFoundError: if the folder of the file does not exist.
+        UsageError: if `path` cannot be a file, is an input or another output, or another process
+            is writing it.
+        OSError: if the file cannot be written.
     """
     _check_is_file(path)
     end = Path(os.path.realpath(path))
     for other in others:
         if end == Path(os.path.realpath(other)):
-            raise UsageError(f"{path} is given for two outputs; give each a file of its own")
+            raise UsageError(f"{path} is given for two outputs; give a different file for each")
     for source in inputs:
         real = Path(os.path.realpath(source))
         if real.is_file() and (end == real or (end.exists() and end.samefile(real))):
-            raise UsageError(f"{path} is read, and would be overwritten; write to another file")
+            raise UsageError(f"{path} is an input and would be overwritten; write to another file")
         if real.is_dir() and end.is_relative_to(real):
-            raise UsageError(f"{path} is in {source}, which is read; write to another folder")
+            raise UsageError(f"{path} is in the input {source}; write to another folder")
     if not end.parent.is_dir():
         folder = end.parent if path.is_symlink() else path.parent
         raise NotFoundError(
-            f"there is no folder {folder} to write {end.name} to; make it, or correct the name"
+            f"no folder {folder} for the output {end.name}; make the folder, or correct the name"
         )
     if end.exists() and not os.access(end, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     partial = end.with_name(partial_name(end.name))
-    descriptor = _hold(partial, path)
+    descriptor = _lock_partial(partial, path)
     try:
         partial.unlink()
     finally:

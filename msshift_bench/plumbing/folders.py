@@ -1,23 +1,23 @@
 """Atomic writing of folders, by renames.
 
-A process writes into a hidden folder next to the final one, ``.<name>.partial``, locked by one
-process at a time:
+A process writes into a hidden folder next to the target, ``.<name>.partial``, which one process at
+a time can lock:
 
 ===========  ======================================================================
 ``new``      the folder that is being written
-``old``      the folder from the final name, after the first of two renames
+``old``      the earlier folder, after the first of two renames
 ===========  ======================================================================
 
-The last step renames ``new``, after the folder at the final name. After a kill, the names in the
-hidden folder give the state:
+First the earlier folder is renamed to ``old``, then ``new`` to the target's name. After a kill, the
+content of the hidden folder shows the state:
 
 =======================  ===========================================================
-``new``, no ``old``      the final name is as it was
-``new`` and ``old``      killed between the renames: ``old`` is put back
-no ``new``               the new folder is in place
+``new``, no ``old``      the target is unchanged
+``new`` and ``old``      killed between the renames: ``old`` must be restored
+no ``new``               the target is the new folder
 =======================  ===========================================================
 
-The next process that reads or writes the folder restores it (`clean_up`), and removes the rest.
+The next process that reads or writes the target restores it and removes the rest (`clean_up`).
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from msshift_bench.plumbing.files import check_locks, open_locked, partial_name
 _NEW, _OLD = "new", "old"
 
 _TRIES = 1000
-"""Number of attempts to make a folder that other processes remove."""
+"""Maximum number of attempts to make a folder that other processes remove."""
 
-_MOMENTS, _MOMENT = 500, 0.01
-"""Number of checks, and seconds between them, of a writer between its renames."""
+_CHECKS, _CHECK_SECONDS = 500, 0.01
+"""Maximum number of checks of a writer between its renames, and seconds between checks."""
 
 
 @contextmanager
 def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
-    """Context that locks a folder against other processes; it is made if missing.
+    """Context that locks a folder against other processes; the folder is made if missing.
 
     Args:
         folder: the folder.
         target: the folder that is being written, for the message; by default `folder`.
 
     Raises:
-        UsageError: if another process has locked it.
+        UsageError: if another process has locked the folder.
     """
     check_locks()
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
                 stack.enter_context(_lock_existing(folder, target or folder))
                 break
             except (FileExistsError, FileNotFoundError):
-                # The last process with the lock may have just removed it.
+                # The process that had the lock may have just removed the folder.
                 if not left:
                     raise
         yield
@@ -71,27 +71,27 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
 def hold_unfinished(
     work: Path, target: Path | None = None, *, empty_parents: int = 0
 ) -> Iterator[None]:
-    """Context that locks the folder of unfinished work, which survives a kill.
+    """Context that locks a folder of unfinished work, which can be continued after a kill.
 
     The folder is removed when the block ends without an error, or if it is empty.
 
     Args:
         work: the folder.
-        target: the result of the work, for the message; by default the folder.
-        empty_parents: number of its parents to remove with it, if empty.
+        target: the result of the work, for the message; by default `work`.
+        empty_parents: number of parents to remove, too, if they are empty.
 
     Raises:
-        UsageError: if another process has locked it.
+        UsageError: if another process has locked the folder.
     """
     with hold_folder(work, target):
-        is_over = False
+        is_complete = False
         try:
             yield
-            is_over = True
+            is_complete = True
         finally:
-            if is_over or not any(work.iterdir()):
+            if is_complete or not any(work.iterdir()):
                 shutil.rmtree(work)
-                with suppress(OSError):  # It is not empty, or another process was faster.
+                with suppress(OSError):  # The parent is not empty, or no longer exists.
                     for parent in list(work.parents)[:empty_parents]:
                         parent.rmdir()
 
@@ -101,12 +101,12 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
 
     Args:
         folder: the folder, which may not exist.
-        mark: a path in it that identifies an earlier output.
-        names: names that may be in it.
+        mark: a path in the folder that identifies an earlier output.
+        names: names of files and folders that may be replaced.
         what: the output, for the message, e.g. ``"the page"``.
 
     Raises:
-        UsageError: if it has other files, which would be lost.
+        UsageError: if the folder has other files, which would be lost.
     """
     clean_up(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -119,18 +119,18 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
 
 
 def check_folder(folder: Path, *, inside: bool = False) -> None:
-    """Check that `replace_folder` can write a folder, before anything is computed.
+    """Check that `replace_folder` can write a folder; call it before a long computation.
 
-    It completes or undoes the work of a killed process, and changes nothing else.
+    The check cleans up after a killed process and changes nothing else.
 
     Args:
         folder: the folder.
-        inside: whether files are to be written into it, so that others in it stay.
+        inside: whether files will be added to the folder instead of replacing it.
 
     Raises:
-        UsageError: if it is not a folder, another process is writing it, or the working directory
-            is in it.
-        OSError: if it cannot be written; its ``filename`` is `folder`.
+        UsageError: if `folder` is not a folder, another process is writing it, or the working
+            directory is in it.
+        OSError: if the folder cannot be written; the error's ``filename`` is `folder`.
     """
     target = Path(os.path.realpath(folder))
     try:
@@ -138,7 +138,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         if not inside:
             _try(target, folder)
         else:
-            # Another process is about to write into it, so it can be written.
+            # If another process is writing into the folder, the folder is writable.
             with suppress(UsageError):
                 _try(target / _NEW, folder)
     except OSError as error:
@@ -148,7 +148,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
 
 def _try(target: Path, as_named: Path) -> None:
     top = target
-    while not top.parent.exists():  # The check makes no parent folder.
+    while not top.parent.exists():  # The check does not make parent folders.
         top = top.parent
     with _hold_work_folder(top, as_named) as work:
         (work / _NEW / target.relative_to(top)).mkdir(parents=True, exist_ok=True)
@@ -158,14 +158,14 @@ def _try(target: Path, as_named: Path) -> None:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
-    If `folder` is a link, its target is replaced. Missing parents are made first.
+    If `folder` is a link, its target is replaced. Missing parents are made.
 
     Args:
-        folder: the folder.
+        folder: the folder to replace.
 
     Raises:
-        UsageError: if another process is writing the same folder, it is a file, or the working
-            directory is in it.
+        UsageError: if another process is writing the same folder, `folder` is a file, or the
+            working directory is in it.
     """
     target = Path(os.path.realpath(folder))
     with _hold_work_folder(target, folder) as work:
@@ -177,21 +177,21 @@ def replace_folder(folder: Path) -> Iterator[Path]:
                 target.rename(work / _OLD)
             (work / _NEW).rename(target)
         except BaseException:
-            _put_back(target, work)
+            _restore_old(target, work)
             raise
 
 
 def _check_is_folder(target: Path, as_named: Path) -> None:
     if target.exists() and not target.is_dir():
-        raise UsageError(f"{as_named} is not a folder; give the name of a folder to write")
+        raise UsageError(f"{as_named} is a file; give the name of a folder to write")
 
 
 @contextmanager
 def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
-    """Yield the locked hidden folder with an empty ``new``; remove it at the end."""
+    """Yield the locked hidden folder with an empty ``new``; it is removed at the end."""
     if not target.name:
-        raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
-    with suppress(FileNotFoundError):  # The working directory was removed.
+        raise UsageError(f"{as_named} is the root of the file system; give another folder")
+    with suppress(FileNotFoundError):  # If the working directory was removed.
         if Path(os.path.realpath(Path.cwd())).is_relative_to(target):
             raise UsageError(
                 f"{as_named} contains the working directory, which would be removed; give another "
@@ -201,7 +201,7 @@ def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
     work = target.with_name(partial_name(target.name))
     with hold_folder(work, as_named):
         try:
-            _put_back(target, work)
+            _restore_old(target, work)
             for name in (_NEW, _OLD):
                 shutil.rmtree(work / name, ignore_errors=True)
             (work / _NEW).mkdir()
@@ -211,8 +211,8 @@ def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
                 shutil.rmtree(work, ignore_errors=True)
 
 
-def _put_back(target: Path, work: Path) -> None:
-    """Undo the first rename of a process that was killed before the second."""
+def _restore_old(target: Path, work: Path) -> None:
+    """Undo the first rename of a process that was killed before its second rename."""
     if not target.exists() and _is_between_renames(work):
         (work / _OLD).rename(target)
 
@@ -224,35 +224,35 @@ def _is_between_renames(work: Path) -> bool:
 def clean_up(folder: Path) -> None:
     """Clean up after killed writers of a folder or its parents; call it before reading.
 
-    It restores a folder that was moved aside, and removes unfinished work. It does not change the
-    work of a living writer, and waits for it only between its two renames.
+    It restores an earlier folder, and removes unfinished work. It does not change the work of a
+    running writer, and waits for it only between its two renames.
 
     Raises:
-        UsageError: if the writer does not finish its renames.
+        UsageError: if a running writer does not finish its renames.
     """
     target = Path(os.path.realpath(folder))
-    # The root of the file system, the last parent, is never replaced.
-    for made in (target, *target.parents)[:-1]:
-        _settle(made, folder)
+    # The last parent is the root of the file system, which is never replaced.
+    for path in (target, *target.parents)[:-1]:
+        _clean_up_one(path, folder)
 
 
-def _settle(target: Path, as_named: Path) -> None:
+def _clean_up_one(target: Path, as_named: Path) -> None:
     work = target.with_name(partial_name(target.name))
-    for left in range(_MOMENTS, -1, -1):
+    for left in range(_CHECKS, -1, -1):
         if not work.is_dir():
             return
         try:
             with _lock_existing(work, as_named):
-                _put_back(target, work)
+                _restore_old(target, work)
                 shutil.rmtree(work, ignore_errors=True)
-        except FileNotFoundError:  # The process with the lock has just removed it.
+        except FileNotFoundError:  # The process with the lock has removed the folder.
             return
         except UsageError:
             if target.exists() or not _is_between_renames(work):
                 return
             if not left:
                 raise
-            time.sleep(_MOMENT)
+            time.sleep(_CHECK_SECONDS)
 
 
 @contextmanager
@@ -260,12 +260,12 @@ def _lock_existing(work: Path, target: Path) -> Iterator[None]:
     """Lock an existing folder.
 
     Raises:
-        FileNotFoundError: if it no longer exists.
-        UsageError: if another process has locked it.
+        FileNotFoundError: if the folder no longer exists.
+        UsageError: if another process has locked the folder.
     """
     descriptor = open_locked(work, target)
     if descriptor is None:
-        raise FileNotFoundError(errno.ENOENT, "other processes make and remove it", str(work))
+        raise FileNotFoundError(errno.ENOENT, "another process has removed the folder", str(work))
     try:
         yield
     finally:
@@ -284,7 +284,7 @@ def is_held(folder: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a path has the name of an unfinished file or folder, maybe left by a kill."""
+    """Return whether a path has the name of an unfinished file or folder."""
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
@@ -292,7 +292,7 @@ def copy_files(source: Path, target: Path) -> None:
     """Copy the files of a folder and its subfolders into another folder, made if missing.
 
     Raises:
-        OSError: for the first file that cannot be copied; `shutil.copytree` raises a list of them.
+        OSError: for the first file that cannot be copied (`shutil.copytree` raises a list).
     """
     for path in filter(Path.is_file, sorted(source.rglob("*"))):
         copy = target / path.relative_to(source)
@@ -301,7 +301,7 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder, renamed first, so that no process finds a part of it.
+    """Remove a folder; it is first renamed, so that no process reads a part of it.
 
     For a link to a folder, only the link is removed.
     """
@@ -319,11 +319,12 @@ def remove_folder(folder: Path) -> None:
 def cache_root() -> Path:
     """Return the folder of all cached data, which may not exist.
 
-    It is ``$MSSHIFT_CACHE``, or else ``$XDG_CACHE_HOME/msshift``, or else ``~/.cache/msshift``. An
-    empty variable counts as not set, as in the XDG Base Directory Specification 0.8.
+    The folder is ``$MSSHIFT_CACHE``, or else ``$XDG_CACHE_HOME/msshift``, or else
+    ``~/.cache/msshift``. An empty variable counts as not set, as in the XDG Base Directory
+    Specification 0.8.
     """
-    if own := os.environ.get("MSSHIFT_CACHE"):
-        return Path(own).expanduser()
+    if cache := os.environ.get("MSSHIFT_CACHE"):
+        return Path(cache).expanduser()
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared).expanduser() / "msshift"
     return Path.home() / ".cache" / "msshift"

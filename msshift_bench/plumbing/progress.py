@@ -1,4 +1,4 @@
-"""Progress of long work: bars on a terminal, else lines of a log.
+"""Progress of long computations: bars on a terminal, else lines of a log.
 
 `silence_libraries` hides the output of libraries.
 """
@@ -24,16 +24,16 @@ _T = TypeVar("_T")
 _Part = TypeVar("_Part", bound=Sized)
 
 Progress = Callable[[str, int, int], None]
-"""Function of ``(stage, done, total)``; the total is 0 if not known. Stages named ``<line>:
-<stage>`` are successive, and are shown in one line; see `in_line`."""
+"""Function of ``(stage, done, total)``; the total is 0 if unknown. Successive stages named
+``<line>: <stage>`` are shown in one line; see `in_line`."""
 
 _BETWEEN = ": "
 
 _EVERY = 10_000
 """Number of items between two reports."""
 
-# A context variable, so that no function has a parameter for the listener. Threads of a pool have
-# their own context without listener: the thread that waits for them reports.
+# With a context variable, functions need no parameter for the listener. Threads of a pool have a
+# context without listener: only the thread that waits for them reports.
 _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
 
@@ -41,9 +41,9 @@ def report_progress(stage: str, done: int, total: int) -> None:
     """Report the progress of a stage to the listener (`reporting`, `progress_bars`).
 
     Args:
-        stage: its name.
-        done: the amount that is done.
-        total: the total amount; 0 if not known.
+        stage: the name of the stage.
+        done: the number of items that are done.
+        total: the total number; 0 if unknown.
     """
     listener = _listener.get()
     if listener is not None:
@@ -52,10 +52,11 @@ def report_progress(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def reporting(listener: Progress | None) -> Iterator[None]:
-    """Context in which a function listens to progress.
+    """Context in which a function receives progress.
 
     Args:
-        listener: called with ``(stage, done, total)``, in the thread that entered; `None` for none.
+        listener: called with ``(stage, done, total)``, in the thread of this context; `None` for no
+            reports.
 
     Example:
         >>> with reporting(print):
@@ -73,12 +74,12 @@ def reporting(listener: Progress | None) -> Iterator[None]:
 def counted(
     items: Iterable[_T], stage: str, total: int = 0, *, every: int = _EVERY
 ) -> Iterator[_T]:
-    """Yield items, and report their number: at the beginning, at intervals, and at the end.
+    """Yield items, and report their number at the beginning, at intervals and at the end.
 
     Args:
         items: the items.
-        stage: the stage; ``""`` is not reported.
-        total: their number; 0 if not known. The last report has the actual number.
+        stage: the name of the stage; ``""`` for no reports.
+        total: the number of items; 0 if unknown. The last report has the actual number.
         every: number of items between two reports.
     """
     if not stage:
@@ -94,12 +95,12 @@ def counted(
 
 
 def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_Part]:
-    """Yield parts, and report after each the number of items of all parts so far.
+    """Yield parts, and report after each part the number of items so far.
 
     Args:
-        parts: e.g. batches of queries.
-        stage: the stage.
-        total: the items of all parts.
+        parts: parts with a length, e.g. batches of queries.
+        stage: the name of the stage.
+        total: the number of items of all parts.
     """
     done = 0
     for part in parts:
@@ -110,7 +111,7 @@ def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_P
 
 @contextmanager
 def in_line(line: str) -> Iterator[None]:
-    """Context in which all stages are reported in one line, e.g. of one model.
+    """Context in which all stages, e.g. of one model, are reported in one line.
 
     Args:
         line: the line's name, without ``": "``.
@@ -126,7 +127,7 @@ def in_line(line: str) -> Iterator[None]:
 
 
 def line_and_stage(reported: str) -> tuple[str, str]:
-    """Return the line of a reported stage, or ``""``, and the rest of its name."""
+    """Return the line of a reported stage (``""`` without line) and the rest of its name."""
     line, between, stage = reported.partition(_BETWEEN)
     return (line, stage) if between else ("", reported)
 
@@ -140,23 +141,23 @@ def duration(seconds: float) -> str:
 
 
 _PAUSE = 10
-"""Smallest number of seconds between two lines of a log."""
+"""Minimum number of seconds between two lines of a log."""
 
-_MOMENT = 0.1
-"""Seconds between two updates of a bar, as in rich; there may be a report for every query."""
+_REFRESH = 0.1
+"""Seconds between two updates of a bar, as in rich; reports can be more frequent."""
 
 _SHARE = 0.1
-"""Interval between two lines of a log, as a share of the time so far, if longer."""
+"""Minimum interval between two lines of a log, as a share of the time so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Speed:
-    """The speed of a stage.
+    """The start of a stage, for estimates of the remaining time.
 
     Attributes:
-        stage: its name.
-        began: the time of its first report.
-        first: the amount done at that time, e.g. by an earlier process.
+        stage: the name of the stage.
+        began: the time of the first report, in seconds.
+        first: the number of items done at that time, e.g. by an earlier process.
     """
 
     stage: str
@@ -164,12 +165,12 @@ class _Speed:
     first: int
 
     def count_and_left(self, done: int, total: int, now: float) -> tuple[str, str]:
-        """Return the amount done and the remaining time as texts; ``""`` if not known.
+        """Return the number done and the remaining time as texts; ``""`` if unknown.
 
         Args:
-            done: the amount that is done.
-            total: the total amount; 0 if not known.
-            now: the time.
+            done: the number of items that are done.
+            total: the total number; 0 if unknown.
+            now: the time in seconds.
         """
         count = f"{done:,}/{total:,}" if total else f"{done:,}"
         if not self.first < done < total:
@@ -179,11 +180,11 @@ class _Speed:
 
 
 class ProgressLog:
-    """Progress as lines of a log, less often the longer a command runs.
+    """Progress as lines of a log; the longer a command runs, the fewer lines are written.
 
     Args:
-        write: writes a line.
-        clock: returns the time in seconds.
+        write: function that writes a line.
+        clock: function that returns the time in seconds.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class ProgressLog:
         self._pace = _Speed("", self._began, 0)
 
     def tell(self, stage: str, done: int, total: int) -> None:
-        """Write a line for a report, if the last line is old."""
+        """Write a line for a report, unless the last line is recent."""
         now = self._clock()
         if self._pace.stage != stage:
             self._pace = _Speed(stage, now, done)
@@ -208,12 +209,12 @@ class ProgressLog:
 def progress_bars() -> Iterator[None]:
     """Context that shows progress on stderr: bars on a terminal, else a `ProgressLog`.
 
-    A line of several stages (`plumbing.in_line`) has one bar, removed at its end. Every other stage
-    has its own bar.
+    A line of several stages (`in_line`) has one bar, removed at the end of the line. Every other
+    stage has a separate bar.
     """
     console = None
     if sys.stderr.isatty():
-        from rich.console import Console  # a slow import: a tenth of the time of a short command
+        from rich.console import Console  # slow: a tenth of the time of a short command
 
         console = Console(stderr=True)
     if console is None or not console.is_terminal or console.is_dumb_terminal:
@@ -246,7 +247,7 @@ class _Bars:
         self._paces: dict[str, tuple[TaskID, _Speed]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
-        """Update the bar for a report; a new stage at once, later reports at intervals."""
+        """Update the bar for a report: for a new stage immediately, otherwise at intervals."""
         with self._lock:
             now, (line, _) = time.monotonic(), line_and_stage(reported)
             if line != self._line:
@@ -261,7 +262,7 @@ class _Bars:
                 pace = _Speed(reported, now, done)
                 self._paces[key] = task, pace
                 self._bars.reset(task, description=reported)
-            elif now - self._drawn < _MOMENT and done != total:
+            elif now - self._drawn < _REFRESH and done != total:
                 return
             self._drawn = now
             count, left = pace.count_and_left(done, total, now)
@@ -282,7 +283,7 @@ def shown_log(*modules: str) -> Iterator[None]:
     """Context that shows log messages of the package's modules on stderr, above the bars.
 
     Args:
-        modules: names of modules or rooms, e.g. ``baselines.systems``.
+        modules: names of modules or packages below `msshift_bench`, e.g. ``baselines.systems``.
     """
     handler = logging.StreamHandler()
     with ExitStack() as afterwards:
@@ -297,11 +298,12 @@ def shown_log(*modules: str) -> Iterator[None]:
 
 @contextmanager
 def silence_libraries(*libraries: ModuleType) -> Iterator[None]:
-    """Hide the progress bars and the messages of libraries.
+    """Context that hides the progress bars and messages of libraries.
 
     Args:
-        libraries: ``datasets``, to hide its bars, or ``transformers``, to show only errors of it
-            and of sentence_transformers.
+        libraries: the modules ``datasets``, whose progress bars are hidden, or ``transformers``,
+            whose progress bars are hidden; only errors of it and of sentence_transformers are
+            shown.
     """
     logger = logging.getLogger("sentence_transformers")
     with ExitStack() as afterwards:

@@ -1,7 +1,7 @@
 """Strict reading of line-based files, with findings instead of tracebacks.
 
-All readers of passages, queries and qrels use this module, so that they report all findings of a
-file at once, each with its line.
+All readers of passages, queries and qrels use this module. They report all findings of a file at
+once, each with its line number.
 
 Numbers are plain ASCII decimals; Python's ``int`` and ``float`` also accept underscores between
 digits, and digits of every script.
@@ -34,11 +34,11 @@ MAX_RANK = 10**18
 """The highest valid rank."""
 
 MAX_RELEVANCE = 2**31 - 1
-"""The highest valid relevance, and with a minus sign the lowest: sums do not overflow."""
+"""The highest valid relevance; the lowest is its negative. Sums do not overflow."""
 
 
 def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
-    """Return a field's value; `None` if it is not a whole number from `lowest` to `highest`."""
+    """Return the value of a field; `None` unless it is a whole number in the range."""
     try:
         number = int(field)
     except ValueError:
@@ -47,13 +47,13 @@ def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
 
 
 def rank_number(field: bytes) -> int:
-    """Return a field's value; -1 if it is not a whole number from 0 to `MAX_RANK`."""
+    """Return the value of a field; -1 unless it is a whole number from 0 to `MAX_RANK`."""
     number = whole_number(field, 0, MAX_RANK)
     return -1 if number is None else number
 
 
 def decimal_number(field: bytes) -> float:
-    """Return a field's value, which may be infinite; NaN if it is not a decimal number."""
+    """Return the value of a field, which can be infinite; NaN if it is not a decimal number."""
     try:
         return float(field) if b"_" not in field else math.nan
     except ValueError:
@@ -61,15 +61,15 @@ def decimal_number(field: bytes) -> float:
 
 
 MAX_LINE_BYTES = 1 << 20
-"""The largest length of a line of a run or of qrels; longer lines are not text."""
+"""Maximum length of a line; a file with a longer line is rejected as not text."""
 
 UTF8_BOM = b"\xef\xbb\xbf"
 
 
 def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    """Return a regular file's inode, size and time of last write; `None` for other paths.
+    """Return the inode, size and modification time of a regular file; `None` for other paths.
 
-    They change if the file is changed or replaced.
+    A changed or replaced file has another state.
     """
     try:
         status = Path(path).stat()
@@ -82,20 +82,20 @@ def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
 
 @contextmanager
 def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, decompressed if its first bytes are of a compressed format.
+    """Open a file for reading bytes, decompressed if its first bytes are of a known format.
 
     A pipe is read once, as a stream.
 
     Raises:
-        NotFoundError: if there is no such file.
-        UsageError: if it is a folder.
-        DamagedInputError: in the body, when compressed bytes cannot be read to their end.
+        NotFoundError: if the file does not exist.
+        UsageError: if the path is a folder.
+        DamagedInputError: while reading, if the compressed bytes are damaged.
     """
     path = Path(path)
     if not path.exists():
-        raise NotFoundError(f"there is no file {path}")
+        raise NotFoundError(f"there is no file {path}; correct the path")
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file")
+        raise UsageError(f"{path} is a folder; give a file")
     with path.open("rb") as file:
         yield decompressed(file)
 
@@ -104,12 +104,12 @@ _HEADER_WORDS = (
     {"query", "queryid", "qid", "topic", "topicid", "topicno"},
     {"grade", "judgement", "judgment", "label", "qrel", "rel", "relevance", "relevancy", "score"},
 )
-"""First and last words of a header of qrels, in lower case, without ``-_#`` and quotation marks."""
+"""First and last words of a qrels header, in lower case, without ``-_#`` and quotation marks."""
 
 _GRADE = re.compile(rb"-?[0-9]")
 _ITERATION = re.compile(rb"[0-9]{1,2}|q0|[a-z]+", re.IGNORECASE)
 _WHOLE = re.compile(rb"([0-9])\.0+$")
-_HALF = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
 _RUN = re.compile(rb"\s*(\S+\s+){3}[0-9]+\s+[-+.0-9eE]+\s+\S+\s*$")
 
@@ -121,18 +121,18 @@ def numbered_lines(
 
     A leading byte order mark, CRLF line ends and blank lines at the end are accepted. Findings are
     lines that are not UTF-8, other blank lines, a truncated file, and a file that changes while it
-    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading: a small
-    compressed file may have a line that fills the memory.
+    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading, because a small
+    compressed file could have a line that fills the memory.
 
     Args:
-        path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
+        path: the file; plain, or compressed with gzip, bzip2, xz or zstd, with any name.
         findings: the log of findings.
-        problem_of: takes a line's number and bytes, and returns the reason why the file has another
-            format, or ``""``; reading ends after such a line.
+        problem_of: function of a line's number and bytes. It returns the reason why the file has
+            another format, which ends the reading, or ``""``.
 
     Raises:
-        NotFoundError: if there is no such file.
-        UsageError: if it is a folder.
+        NotFoundError: if the file does not exist.
+        UsageError: if the path is a folder.
     """
     number = blank_since = 0
     before = file_state(path)
@@ -144,7 +144,7 @@ def numbered_lines(
                     raw = raw.removeprefix(UTF8_BOM)
                 problem = problem_of(number, raw) if problem_of is not None else ""
                 if len(raw) > MAX_LINE_BYTES and not problem:
-                    problem = "the input is not text: a line of more than a mebibyte"
+                    problem = "the input is not text: a line has more than a mebibyte"
                 if problem:
                     findings.add(
                         "binary-input", problem, str(path), number, "give lines of text in UTF-8"
@@ -155,7 +155,8 @@ def numbered_lines(
                     blank_since = blank_since or number
                     continue
                 if blank_since:
-                    findings.add("blank-line", "blank line", str(path), blank_since, "remove it")
+                    fix = "remove the line"
+                    findings.add("blank-line", "the line is blank", str(path), blank_since, fix)
                     blank_since = 0
                 try:
                     yield number, raw.decode("utf-8")
@@ -169,7 +170,7 @@ def numbered_lines(
             "truncated-input", str(error), str(path), number + 1, "copy or compress the file again"
         )
     if file_state(path) != before:
-        fix = "wait until it is written, and try again"
+        fix = "wait until the file is written, and try again"
         findings.add("changed-while-read", "the file changed while it was read", str(path), 0, fix)
 
 
@@ -183,11 +184,11 @@ def tsv_rows(
         if len(fields) != expected:
             findings.add(
                 "field-count",
-                f"{len(fields)} tab-separated fields where {expected} were expected "
-                f"({', '.join(columns)})",
+                f"expected {expected} tab-separated fields ({', '.join(columns)}), found "
+                f"{len(fields)}",
                 str(path),
                 number,
-                "one record per line, fields separated by single tabs",
+                "write one record per line, with fields separated by single tabs",
             )
         elif not fields[0]:
             findings.add("empty-id", f"the {columns[0]} is empty", str(path), number)
@@ -200,9 +201,9 @@ def jsonl_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, record)`` of the JSON lines with all `fields`, as strings.
 
-    A record has only `fields` and `optional`. Each is a string or a whole number; an optional one
-    may be missing or null, and is then "". Other values are findings, such as pandas' NaN for an
-    empty cell, or a string that is not Unicode.
+    A yielded record has only `fields` and `optional`; other fields are left out. Values must be
+    strings or whole numbers; a missing or null optional field is "". Other values are findings,
+    such as pandas' NaN for an empty cell, or a string that is not Unicode.
     """
     for number, record in jsonl_records(path, fields, findings):
         strings = {}
@@ -211,12 +212,12 @@ def jsonl_rows(
             text = str(value)
             # isinstance would accept true and false as whole numbers.
             if type(value) not in (str, int):
-                message = f"{key!r} is {json.dumps(value)[:60]}, and no string"
+                message = f"{key!r} must be a string, found {json.dumps(value)[:60]}"
                 fix = "write a string, or leave the record out"
                 findings.add("wrong-type", message, str(path), number, fix)
             # A fast check, as most texts are ASCII.
-            elif not text.isascii() and _HALF.search(text):
-                message = f"{key!r} holds half of a character (a lone surrogate)"
+            elif not text.isascii() and _SURROGATE.search(text):
+                message = f"{key!r} contains half of a character (a lone surrogate)"
                 fix = "write the complete character, or leave it out"
                 findings.add("not-utf8", f"{message}, which is not UTF-8", str(path), number, fix)
             else:
@@ -239,10 +240,10 @@ def jsonl_records(
         if missing:
             findings.add(
                 "missing-field",
-                f"no {' and no '.join(map(repr, missing))} in the record",
+                f"the record has no {' and no '.join(map(repr, missing))}",
                 str(path),
                 number,
-                f"every line is an object with {', '.join(fields)}",
+                f"write every line as an object with {', '.join(fields)}",
             )
         else:
             yield number, record
@@ -253,9 +254,9 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, column -> cell)`` of a CSV file with a header, cells without spaces.
 
-    Cells are separated by commas, or by tabs if the header has one. A leading byte order mark, as
-    from spreadsheets, is accepted. A cell may have line ends; the line number is of the row's last
-    line. Missing cells are "", and columns without a name are left out.
+    Cells are separated by commas, or by tabs if the header contains a tab. A leading byte order
+    mark, as from spreadsheets, is accepted. A cell may contain line ends; the line number is the
+    row's last line. Missing cells are "", and columns without a name are left out.
 
     Args:
         path: the file.
@@ -263,14 +264,14 @@ def csv_rows(
         findings: the log of findings.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
     try:
         text = path.read_bytes().removeprefix(UTF8_BOM).decode()
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
         return
-    # Strict, as otherwise an open quotation mark would include the following rows.
+    # Strict, because otherwise a cell with an open quotation mark includes the next rows.
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -282,32 +283,33 @@ def csv_rows(
             findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
             return
         for name in {name for name in header if name and header.count(name) > 1}:
-            findings.add("repeated-column", f"column {name!r} again", str(path), 1)
+            findings.add("repeated-column", f"the column {name!r} is repeated", str(path), 1)
         for row in reader:
             surplus: Any = row.pop(None, ())
             if any(surplus):
-                # A decimal comma would move all following cells.
-                message = f"{len(header) + len(surplus)} cells, where the header has {len(header)}"
+                # E.g. a decimal comma, which moves all following cells.
+                cell_count = len(header) + len(surplus)
+                message = f"expected {len(header)} cells as in the header, found {cell_count}"
                 findings.add("wrong-columns", message, str(path), reader.line_num)
             else:
                 cells = {name: (cell or "").strip() for name, cell in row.items() if name}
                 yield reader.line_num, cells
     except csv.Error as error:
-        fix = "close every quotation mark, and write one within a cell twice"
+        fix = "close every quotation mark, and double quotation marks within a cell"
         findings.add("not-csv", f"not CSV: {error}", str(path), reader.reader.line_num, fix)
 
 
 def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
-    It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
+    Lines have TREC's four columns (query, iteration, document, relevance) or three (query,
     document, relevance), separated by spaces or tabs, with or without a header line. All lines must
-    have the same number of columns, as a truncated line of four could have three. Four columns with
-    the document in the second are a finding. A relevance of ``1.0`` is 1. There are no comments: a
-    query id may begin with ``#``.
+    have the same number of columns, because a truncated line of four columns could have three. Four
+    columns with the document in the second are a finding. A relevance of ``1.0`` is 1. There are no
+    comments: a query id may begin with ``#``.
     """
     width = 0
-    moved, named = True, False
+    is_swapped, has_names = True, False
     for number, line in numbered_lines(path, findings, problem_of=_reason_not_qrels):
         # Only ASCII white space separates fields: an id may have any other character.
         fields = line.encode().split()
@@ -319,18 +321,18 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             return
         uncomment = "; remove a comment" if line.startswith("#") else ""
         if len(fields) not in (3, 4):
-            message = f"found {len(fields)} fields where four (TREC) or three were expected"
+            message = f"expected four fields (TREC) or three, found {len(fields)}"
             fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
             findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
         width = width or len(fields)
         if len(fields) != width:
-            message = f"found {len(fields)} fields where the lines before have {width}"
-            fix = "write the same fields on all lines, or copy the file again if it was cut off"
+            message = f"expected {width} fields as in the lines before, found {len(fields)}"
+            fix = "write the same fields on all lines, or copy a truncated file again"
             findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
-        moved = moved and width == 4 and _GRADE.fullmatch(fields[2]) is not None
-        named = named or (moved and _ITERATION.fullmatch(fields[1]) is None)
+        is_swapped = is_swapped and width == 4 and _GRADE.fullmatch(fields[2]) is not None
+        has_names = has_names or (is_swapped and _ITERATION.fullmatch(fields[1]) is None)
         grade = _WHOLE.sub(rb"\1", fields[-1]) if b"." in fields[-1] else fields[-1]
         relevance = whole_number(grade, -MAX_RELEVANCE, MAX_RELEVANCE)
         if relevance is None:
@@ -341,19 +343,19 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             findings.add("relevance-not-integer", message, str(path), number, fix + uncomment)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
-    if moved and named:
+    if is_swapped and has_names:
         message = (
-            "the second column has the documents, and the third their relevance, as ir_datasets "
-            "exports qrels with --format tsv"
+            "the second column contains documents and the third relevance, as in the qrels of "
+            "'ir_datasets export --format tsv'"
         )
-        fix = "write 'query_id 0 doc_id relevance', as ir_datasets does with --format trec"
+        fix = "write 'query_id 0 doc_id relevance', as 'ir_datasets export --format trec' does"
         findings.add("wrong-columns", message, str(path), 1, fix)
 
 
 def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
-    """Yield judgements, each pair of a query and a document once.
+    """Yield one judgement per pair of query and document.
 
-    Repeated judgements are left out, and a logged warning counts them. A pair with another
+    Repeated judgements are left out, and a logged warning counts them. A repeated pair with another
     relevance is a finding.
 
     Args:
@@ -373,11 +375,11 @@ def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> 
             where = f" in line {first[pair][0]}" if line else ""
             message = (
                 f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
-                f"is judged already{where}, with another relevance"
+                f"is already judged{where}, with another relevance"
             )
             fix = (
-                "keep one judgement per query and document; of diversity qrels, whose second "
-                "column is a subtopic, the highest relevance"
+                "keep one judgement per query and document; in diversity qrels, whose second "
+                "column is a subtopic, keep the highest relevance"
             )
             findings.add("duplicate-judgement", message, source, line, fix)
     for source, count in repeated.items():
@@ -385,7 +387,7 @@ def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> 
 
 
 def is_json(line: bytes) -> bool:
-    """Return whether the first line of a file is JSON."""
+    """Return whether a line, the first of a file, begins a JSON object or array."""
     return _JSON.match(line) is not None
 
 
@@ -395,9 +397,9 @@ def _is_header(fields: Sequence[str]) -> bool:
 
 
 def _reason_not_qrels(number: int, line: bytes) -> str:
-    """Return the reason why a file with this line is not qrels; ``""`` if it may be."""
+    """Return the reason why a file with this line is not qrels; ``""`` if there is none."""
     if number == 1 and line.startswith(b"PAR1"):
         return "this is a Parquet file, not qrels in lines of text"
     if number == 1 and is_json(line):
         return "this is JSON, not qrels in lines of text"
-    return "the input is not text: a NUL byte" if b"\0" in line else ""
+    return "the input is not text: it contains a NUL byte" if b"\0" in line else ""

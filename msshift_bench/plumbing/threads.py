@@ -1,4 +1,4 @@
-"""Number of processors, and parallel processing of items."""
+"""Number of processors, and processing of items in threads."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def allowed_processors() -> float:
-    """Return the number of processors of this process, by affinity and by quota of a cgroup.
+    """Return the number of processors for this process: the minimum of affinity and cgroup quota.
 
-    A container's quota may be a fraction.
+    The quota of a container can be a fraction.
     """
     if hasattr(os, "sched_getaffinity"):
         count: float = len(os.sched_getaffinity(0))
@@ -48,7 +48,7 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def values_by_key(pairs: Iterable[tuple[_Item, _Result]]) -> dict[_Item, list[_Result]]:
-    """Return key -> its values, from pairs of a key and a value, in order."""
+    """Return key -> list of values, from (key, value) pairs, in order."""
     values: dict[_Item, list[_Result]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -63,9 +63,9 @@ def map_in_threads(
     Memory is bounded: at most two items per thread are processed at once.
 
     Args:
-        function: the function, which should release Python's lock.
+        function: the function; it should release Python's global interpreter lock.
         items: the items, streamed in the calling thread.
-        most_threads: the largest number of threads; by default one per processor.
+        most_threads: the maximum number of threads; by default one per processor.
 
     Yields:
         The results, in the order of the items.
@@ -87,12 +87,12 @@ def map_in_threads(
 
 
 def slices(total: int, size: int) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices of `size`."""
+    """Yield the slices of ``range(total)`` with `size` items; the last may be shorter."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """Return the results of a function for items, in threads that write to different places.
+    """Return the results of a function for items, computed in threads without threads of BLAS.
 
     Returns:
         The results, in the order of the items.
@@ -104,7 +104,7 @@ def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) ->
 
 @cache
 def _libraries() -> Any:
-    """Return this process's thread pools, cached, as finding them is slow."""
+    """Return the controller of the thread pools of loaded libraries; slow without the cache."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -118,8 +118,8 @@ _MMAP_THRESHOLD = (-3, 32 << 20)
 def keep_freed_memory() -> None:
     """Let this process keep up to 256 MB of freed memory for later reads.
 
-    By default glibc returns it to the system after every file and requests it again for the next.
-    That takes a tenth of the time of many small files. Other C libraries have no such setting.
+    By default, glibc returns the memory after every file and requests it again for the next file.
+    For many small files, this takes a tenth of the time. Other C libraries have no such setting.
     """
     if sys.platform != "linux":
         return

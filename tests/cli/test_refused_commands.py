@@ -79,7 +79,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         (f"{QRELS} --test length-short", 2, "give only one of them"),
         ("score a.run --check --output x.json", 2, "--output cannot be used with --check; remove"),
         ("score a.run --qrels nowhere.txt", 3, "no qrels file nowhere.txt"),
-        ("score a.run --qrels .", 2, "error: . is a folder, not a file\n"),
+        ("score a.run --qrels .", 2, "error: . is a folder; give a file\n"),
         ("score nowhere.run --qrels qrels.txt", 3, "there is no file nowhere.run"),
         ("score nowhere.run --check", 3, "there is no file nowhere.run"),
         (f"{QRELS} --correction hulm", 2, "'hulm': did you mean 'holm'?"),

@@ -110,7 +110,7 @@ def test_a_test_set_with_a_corpus_of_its_own(tsv_folder: WriteFolder) -> None:
     (lacking,) = data.read_extra_tests({"a": tsv_folder("a", qrels=qrels)}, searched)
     assert lacking.judged == {"q1": {"d1": 1, "d7": 1}}
     other = tsv_folder("b", qrels=qrels + "q2 0 d8 2\n")
-    with pytest.raises(DataError, match=r"b lack 2 of the 3 .*'d7'; give the corpus"):
+    with pytest.raises(DataError, match=r"b lacks 2 of the 3 .*'d7'; give the collection"):
         data.read_extra_tests({"b": other}, searched)
     for qrels, code in (("", "no-judgement"), ("q9 0 d1 1\n", "unknown-query")):
         (other / "qrels.tsv").write_text(qrels)

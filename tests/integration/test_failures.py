@@ -126,7 +126,7 @@ QUERIES = "touch queries.tsv collection.tsv qrels.tsv"
         ("ln -s /dev/full x.csv", f"{ANALYSE} --output x.csv", 2, "x.csv is a pipe"),
         ("mkdir d.json", f"{SIMILARITY} unseen-words --output d.json", 2, "d.json is a folder"),
         ("", f"{SIMILARITY} mean-cosine --encoder some/model", 3, "no encoder 'some/model'"),
-        ("mkdir d", f"{ANALYSE} --train d --test d", 2, "d is a folder, not a file"),
+        ("mkdir d", f"{ANALYSE} --train d --test d", 2, "d is a folder; give a file"),
     ],
 )
 def test_refusals_are_one_sentence(

@@ -153,7 +153,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(
         neural_systems()["splade"].load_model("some/bert")
     assert len(asked) == 1
     (said,) = (one.message for one in caplog.records if one.name.startswith("msshift_bench"))
-    assert said == "cannot reach the Hub; the cached model is used without a check for updates"
+    assert said == "cannot reach the Hub. The cached model is used without a check for updates"
     assert constants.HF_HUB_OFFLINE
 
 

@@ -48,29 +48,29 @@ def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{SETS} --per-query runs/dense/length/short.run.gz", "short.run.gz is read, and would"),
-        (f"{SETS} --per-query runs/dense/length/short.run.json", "short.run.json is read, and wo"),
-        (f"{SETS} --output msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
-        (f"{SETS} --output msshift/new.json", "msshift/new.json is in .*msshift, which is read"),
-        (f"{SETS} --by labels.tsv --per-query labels.tsv", "labels.tsv is read, and would be over"),
+        (f"{SETS} --per-query runs/dense/length/short.run.gz", "short.run.gz is an input"),
+        (f"{SETS} --per-query runs/dense/length/short.run.json", "short.run.json is an input"),
+        (f"{SETS} --output msshift/manifest.json", "msshift/manifest.json is in the input"),
+        (f"{SETS} --output msshift/new.json", "msshift/new.json is in the input"),
+        (f"{SETS} --by labels.tsv --per-query labels.tsv", "labels.tsv is an input"),
         (f"{SETS} --output x.json --per-query ./x.json", "x.json is given for two outputs"),
         (f"{SETS} --per-query runs", "runs is a folder; give the name of a file"),
-        (f"{ONE} --per-query my.run", "my.run is read, and would be overwritten"),
-        (f"{ONE} --per-query link", "link is read, and would be overwritten"),
-        (f"{ONE} --per-query qrels.txt", "qrels.txt is read, and would be overwritten"),
-        (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
-        (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
+        (f"{ONE} --per-query my.run", "my.run is an input"),
+        (f"{ONE} --per-query link", "link is an input"),
+        (f"{ONE} --per-query qrels.txt", "qrels.txt is an input"),
+        (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is an input"),
+        (EXPORT.format("msshift/README.md"), "msshift/README.md is in the input .*msshift"),
         (
             f"{EXPORT.format('own/collection.tsv')} --text --collection ~/own",
-            "is read, and would be",
+            "is an input and would be",
         ),
         (f"{EXPORT.format('x.tsv')} --collection own", "--collection is only for texts; add"),
-        (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
-        (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
-        (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
-        (f"{TRAIN} --test own --output own/x.json", "own/x.json is in own, which is read"),
-        (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
-        (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),
+        (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in the input"),
+        (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is an input"),
+        (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in the input runs/dense"),
+        (f"{TRAIN} --test own --output own/x.json", "own/x.json is in the input own"),
+        (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in the input"),
+        (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is an input"),
     ],
 )
 def test_what_is_read_is_no_output(
@@ -97,7 +97,7 @@ def test_what_is_read_is_no_output(
     ],
 )
 def test_no_folder_is_made_for_a_typing_error(folder: Path, line: str) -> None:
-    with pytest.raises(NotFoundError, match="there is no folder reprots to write x"):
+    with pytest.raises(NotFoundError, match="no folder reprots for the output x"):
         app(line.split(), standalone_mode=False)
     assert not (folder / "reprots").exists()
 

@@ -206,7 +206,7 @@ def test_passages_of_a_folder(
     assert load("length").docs.lookup("d1").text == "quite another text"
     (toy / "collection.tsv").write_text("d1\tone passage\nd1\ttwice\n")
     irds.register(built_from_toy, collection)
-    with pytest.raises(CollectionError, match="'d1' again"):
+    with pytest.raises(CollectionError, match="'d1' is repeated"):
         load("length").docs_store().get("d1")
     assert len(list(stores.iterdir())) == before + 1
 

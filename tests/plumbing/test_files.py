@@ -155,7 +155,7 @@ def test_the_file_of_stdout_is_not_replaced(tmp_path: Path, target: str) -> None
     with (tmp_path / "out").open("wb") as file:
         command = [sys.executable, "-c", f"from pathlib import Path; {script}"]
         done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, cwd=tmp_path)
-    assert f"{target} is where this command prints; give the name of a file" in str(done.stderr)
+    assert f"{target} is the standard output or error of this command" in str(done.stderr)
 
 
 def test_inputs_and_other_outputs_are_no_targets(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_inputs_and_other_outputs_are_no_targets(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run)
     (tmp_path / "hard").hardlink_to(run)
     for name in ("my.run", "link", "hard"):
-        with pytest.raises(UsageError, match=f"{name} is read, and would be overwritten"):
+        with pytest.raises(UsageError, match=f"{name} is an input and would be overwritten"):
             check_target(tmp_path / name, inputs=[tmp_path / "not-there", run])
-    with pytest.raises(UsageError, match=r"is in .*data, which is read"):
+    with pytest.raises(UsageError, match=r"is in the input .*data"):
         check_target(data / "new.json", inputs=[data])
     for other in (tmp_path / "x.json", tmp_path / "data" / ".." / "x.json"):
         with pytest.raises(UsageError, match="is given for two outputs"):
@@ -180,7 +180,7 @@ def test_inputs_and_other_outputs_are_no_targets(tmp_path: Path) -> None:
 def test_a_missing_folder_is_a_typing_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in ("reprots", "file"):
-        with pytest.raises(NotFoundError, match=f"there is no folder .*{folder} to write x.json"):
+        with pytest.raises(NotFoundError, match=f"no folder .*{folder} for the output x.json"):
             check_target(tmp_path / folder / "x.json")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -86,7 +86,7 @@ def test_a_reader_waits_for_a_writer_between_its_renames(tmp_path: Path) -> None
 
 
 def test_a_reader_waits_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_MOMENTS", 2)
+    monkeypatch.setattr(folders, "_CHECKS", 2)
     leave_between_the_renames(tmp_path / "data")
     with (
         hold_folder(tmp_path / ".data.partial"),
@@ -151,7 +151,7 @@ def test_a_file_and_the_root_of_a_file_system_are_not_replaced(tmp_path: Path) -
     assert names(tmp_path) == ["file", "new"]
     root = Path("/")
     clean_up(root)
-    with pytest.raises(UsageError, match="/ is the root of the file system; give a folder in it"):
+    with pytest.raises(UsageError, match="/ is the root of the file system"):
         check_folder(root)
     with pytest.raises(UsageError, match="/ is the root of the file system"), replace_folder(root):
         pytest.fail("replaced")
