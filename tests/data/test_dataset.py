@@ -131,7 +131,7 @@ def test_the_folder_that_a_build_read_is_found_again(
     assert data.open_source(datasets[1], None).address == str(toys[0])
     monkeypatch.setenv("MSSHIFT_COLLECTION", "")
     moved = toys[1].rename(tmp_path / "moved")
-    with pytest.raises(errors.UsageError, match=rf"'toy' in {toys[1]}, .* --collection"):
+    with pytest.raises(errors.UsageError, match=rf"'toy', but .*{toys[1]} .* --collection"):
         data.open_source(datasets[1], None)
     # Texts that are put back from its new place are from there.
     hydrate_dataset(datasets[1], moved)
@@ -139,7 +139,7 @@ def test_the_folder_that_a_build_read_is_found_again(
     # A cache that cannot be written, or was emptied, is as if nothing had been noted.
     monkeypatch.setenv("MSSHIFT_CACHE", str(toys[0] / "queries.tsv"))
     build_dataset(toys[0], ["length"], tmp_path / "again", licence="cc-by-4.0")
-    with pytest.raises(errors.UsageError, match="built from 'toy'; give its place with --coll"):
+    with pytest.raises(errors.UsageError, match="built from 'toy'; give the folder .* --coll"):
         data.open_source(data.open_dataset(tmp_path / "again"), None)
 
 

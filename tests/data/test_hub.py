@@ -166,7 +166,7 @@ def test_wrong_names_and_tokens_are_refused_before_any_request(
     hub: FakeApi, first: Path, monkeypatch: pytest.MonkeyPatch, repo: str, token: str, kind: Any
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
-    words = "org/msshift, not 'msshift'" if token == TOKEN else "HF_TOKEN"
+    words = "org/msshift, got 'msshift'" if token == TOKEN else "HF_TOKEN"
     with pytest.raises(kind, match=words) as caught:
         ms.push_dataset(first, repo)
     assert not token or token not in str(caught.value)
@@ -179,8 +179,8 @@ FAILURES: list[tuple[Exception, type[MsShiftError], str]] = [
     (http_error(400, "it is full\nmore"), HubError, r"it is full \(HTTP 400\)$"),
     (http_error(400), HubError, r"HTTP 400\)$"),
     (http_error(401, "Invalid credentials"), HubError, "HF_TOKEN"),
-    (http_error(401, "Invalid username or password."), NotFoundError, "no such data set"),
-    (http_error(403), HubError, "right to write"),
+    (http_error(401, "Invalid username or password."), NotFoundError, "data set does not exist"),
+    (http_error(403), HubError, "no permission"),
     (http_error(409), HubError, "same command again"),
     (http_error(412), HubError, "same command again"),
     (http_error(507), HubError, "try again later"),
@@ -291,9 +291,9 @@ def test_the_hub_serves_any_revision(
     hub.repositories[REPO] = Repository().publish(first, "2.0.0").publish(second, "2.0.1")
     assert install(REPO, revision="2.0.0").configs == tuple(rows_of(first))
     assert install(REPO).configs == tuple(rows_of(second))
-    with pytest.raises(NotFoundError, match=f"{REPO} at 9: .*no such revision"):
+    with pytest.raises(NotFoundError, match=f"{REPO} at 9: .*does not have the revision"):
         install(REPO, revision="9")
-    with pytest.raises(NotFoundError, match=r"org/other: .*no such data set"):
+    with pytest.raises(NotFoundError, match=r"org/other: .*data set does not exist"):
         install("org/other")
 
 
@@ -320,7 +320,7 @@ def test_a_damaged_data_set_is_not_installed(
         (["no/such/folder"], 3, "no/such/folder"),
         ([REPO], 3, REPO),
         (["."], 3, "manifest.json"),
-        ([".", "--revision", "2.0.0"], 2, "revisions"),
+        ([".", "--revision", "2.0.0"], 2, "--revision"),
     ],
 )
 def test_sources_that_are_no_data_set(

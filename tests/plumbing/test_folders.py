@@ -143,10 +143,10 @@ def test_a_reader_does_not_wait_for_files_that_cannot_be_removed(
 
 def test_a_file_and_the_root_of_a_file_system_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "file"):
+    with pytest.raises(UsageError, match="is a file"), replace_folder(tmp_path / "file"):
         pass
     assert names(tmp_path) == ["file"]
-    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "new"):
+    with pytest.raises(UsageError, match="is a file"), replace_folder(tmp_path / "new"):
         (tmp_path / "new").touch()  # by another process
     assert names(tmp_path) == ["file", "new"]
     root = Path("/")
@@ -270,7 +270,7 @@ def test_two_processes_may_check_a_folder_for_their_files_at_once(tmp_path: Path
                 check_folder(written)
         work.rmdir()
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file is not a folder"):
+    with pytest.raises(UsageError, match="file is a file"):
         check_folder(tmp_path / "file", inside=True)
 
 

@@ -308,9 +308,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -
 def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     fine = {"q2": "b"}
     for queries, message in (
-        ({1: "a"}, "query 1: ids must be strings"),
+        ({1: "a"}, "the query id must be a non-empty string, got 1"),
         *(({"q1": text}, "query 'q1' has no text") for text in (" ", None, float("nan"))),
-        ([Query("q1", "a"), Query("q1", "b")], "query 'q1' has another text, 'a', already"),
+        ([Query("q1", "a"), Query("q1", "b")], "query 'q1' has two texts, 'a' and 'b'"),
     ):
         for sets in ((queries, fine), (fine, queries)):
             for function in (set_similarity, find_leakage):
