@@ -227,4 +227,4 @@ def test_a_system_without_locks_is_refused(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 3
-    assert capsys.readouterr().err.startswith("error: msshift writes files under locks")
+    assert capsys.readouterr().err.startswith("error: msshift needs the file locks")
