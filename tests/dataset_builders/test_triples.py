@@ -207,7 +207,7 @@ def test_what_cannot_be_leaves_everything_as_it_was(
         database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
 
     def export_nothing() -> None:
-        monkeypatch.setattr(data_triples, "_keep", keep_nothing)
+        monkeypatch.setattr(data_triples, "_store_passages", keep_nothing)
         export("mini:300")
 
     refusals = {

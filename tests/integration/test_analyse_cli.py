@@ -42,7 +42,7 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     queries = ("--train", "train.tsv", "--test", "near.tsv", "--measures", "RR@10")
     refused = msshift("analyse", "runs", *queries)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "and the link was fitted to 3 groups of 0." in refused.stderr
+    assert "outside the range of the link's 3 groups, 0." in refused.stderr
     foretold = msshift("analyse", "runs", *queries, "--extrapolate", "--format", "json")
     assert foretold.returncode == 0, foretold.stderr
     figures = json.loads(foretold.stdout)["figures"]
@@ -65,7 +65,7 @@ def test_the_papers_figures_are_analysed_and_predict(msshift: Command, work: Pat
     assert "mean of systems" in near.stdout
     far = msshift("analyse", *files, "far.tsv")
     assert far.returncode == 1
-    assert "fitted to 8 groups of 0.2261 to 0.4268" in far.stderr
+    assert "the link's 8 groups, 0.2261 to 0.4268" in far.stderr
 
 
 def test_of_the_papers_figures_some_are_chosen(msshift: Command, work: Path) -> None:

@@ -171,7 +171,8 @@ def test_the_installed_data_set_is_checked_only_by_its_path(
         done = msshift(*arguments, **cache)
         assert (done.returncode, done.stdout) == (3, "")
         assert (
-            f"no data set in ./msshift; give the folder to check, e.g. {installed}" in done.stderr
+            f"no data set in ./msshift; give the folder to check, e.g. the installed data set, {installed}"
+            in done.stderr
         )
     done = msshift("verify", installed, **cache)
     assert done.returncode == 0
