@@ -256,9 +256,9 @@ def analyse_report(
         The analysis. Shifts with fewer than 3 groups are analysed together with others only.
 
     Raises:
-        DataError: if no system was trained per group, run files are missing, a group has no Rel
-            Loss, there are fewer than 3 groups in all, or a similarity is NaN or lacks values of
-            test queries.
+        DataError: if no system was trained per group, a run file or a Rel Loss is missing, or
+            there are fewer than 3 groups in all. Or if a similarity is NaN or lacks values of test
+            queries.
         UsageError: if a shift has no similarity, `bins` is below 2, or the report was computed
             with ``missing="skip"``.
 

@@ -159,11 +159,13 @@ def find_links(figures: Figures) -> list[Link]:
             linked = [(values.where(shift=shift), lost) for shift in shifts]
             if len(shifts) > 1 and complete:
                 linked.append((values.where(shift=tuple(shifts)), lost.where(system=complete)))
-            links += [_join(measure, of_groups, of_systems) for of_groups, of_systems in linked]
+            links += [
+                _make_link(measure, of_groups, of_systems) for of_groups, of_systems in linked
+            ]
     return [link for link in links if len(link.groups) >= FEWEST_GROUPS]
 
 
-def _join(measure: str, values: Figures, lost: Figures) -> Link:
+def _make_link(measure: str, values: Figures, lost: Figures) -> Link:
     """Return the link between an indicator's values and the losses on the same groups."""
     shifts, indicator = values.names("shift"), values[0].against
     losses = {

@@ -1,9 +1,9 @@
 """Links between the Rel Loss of single queries and their similarity to training queries.
 
 Source: MS-Shift (ECIR 2023), section 5.2. Figure 4 draws the distributions of an indicator over
-queries, Figure 5 the Rel Loss in intervals of the indicator, and Figure 6 box plots of the losses
-of single queries. The paper has no tests of them. This module adds a confidence interval to each
-loss of an interval, and tests the link inside the groups (`stats.slope_inside_groups`).
+queries, and Figure 5 the Rel Loss in intervals of the indicator. Figure 6 has box plots of the
+losses of single queries. The paper tests none of these. This module adds a confidence interval to
+each loss of an interval, and tests the link inside the groups (`stats.slope_inside_groups`).
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
     # The manifest of an imported release has no queries: its id has passages only.
     if layout in ("generated", "ir_datasets") and "queries" in built_from:
         collection = collection or name
-    note = _note_of(dataset.manifest)
+    note = _note_path(dataset.manifest)
     folder = os.fsdecode(note.read_bytes()) if note.is_file() else ""
     if collection or (folder and Path(folder).is_dir()):
         return collection or folder
@@ -449,11 +449,11 @@ def note_source(manifest: Manifest, collection: Collection | None) -> Manifest:
     address = collection.address if collection is not None else None
     if address is not None and Path(address).is_absolute():
         with suppress(OSError, UsageError):
-            write_bytes(_note_of(manifest), os.fsencode(address))
+            write_bytes(_note_path(manifest), os.fsencode(address))
     return manifest
 
 
-def _note_of(manifest: Manifest) -> Path:
+def _note_path(manifest: Manifest) -> Path:
     facts = json.dumps(manifest.collection, sort_keys=True)
     return cache_root() / "collections" / sha256_of_parts([facts.encode()])
 
@@ -482,8 +482,9 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
     findings: list[Finding] = []
     if content_digest(manifest.configs) != manifest.content_digest:
         source = str(folder / MANIFEST_NAME)
-        message = "the digests of its splits do not match its content digest"
-        findings.append(Finding("changed-manifest", message, source))
+        findings.append(
+            Finding("changed-manifest", "its content digest does not match its splits", source)
+        )
     expected = manifest.paths()
     for name, digest in manifest.files.items():
         code = "changed-card" if name == CARD_NAME else "changed-bytes"
@@ -540,8 +541,7 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
     for path, file in zip(paths, entry.files, strict=True):
         count = pq.read_metadata(path.absolute()).num_rows
         if count != file.rows:
-            message = f"expected {file.rows} rows, found {count}"
-            yield Finding("changed-count", message, str(path))
+            yield Finding("changed-count", f"expected {file.rows} rows, found {count}", str(path))
     place = f"{config}/{paths[0].stem}"
     total = sum(file.rows for file in entry.files)
     yield from _compare(folder, f"rows of {place}", entry.rows, total)
@@ -553,9 +553,8 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         expected = entry.digest if manifest.texts else entry.ids_digest
         digest, without_texts = rows_digest(table), rows_digest(table, texts=False)
         if config in manifest.shifts and digest == expected:
-            stated = manifest.shifts[config]["rows"]
-            counted = count_rows(dataset.shifts[config], table)
-            yield from _compare(folder, f"rows of {config}", stated, counted)
+            rows = count_rows(dataset.shifts[config], table)
+            yield from _compare(folder, f"rows of {config}", manifest.shifts[config]["rows"], rows)
     if digest != expected:
         yield Finding("changed-rows", "the rows differ from the manifest's digest", str(paths[0]))
     else:

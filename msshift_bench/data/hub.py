@@ -135,7 +135,7 @@ def push_dataset(
         created = _create_repository(api, repo, private=private)
         head = str(api.dataset_info(repo).sha)
         files = _remote_files(api, repo, head)
-        is_ours = _is(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
+        is_ours = _has_digest(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
         if files.keys() - {CARD_NAME} and not is_ours:
             _check_is_data_set(api, repo, head, files)
         tag = manifest.data_version
@@ -289,11 +289,11 @@ def _differing_paths(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
     local = {
         file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
     }
-    changed = {path for path, file in local.items() if not _is(file, remote.get(path, ""))}
+    changed = {path for path, file in local.items() if not _has_digest(file, remote.get(path, ""))}
     return tuple(sorted(changed | (remote.keys() - local.keys())))
 
 
-def _is(file: Path, digest: str) -> bool:
+def _has_digest(file: Path, digest: str) -> bool:
     if len(digest) == 64:
         return sha256_of(file) == digest
     content = file.read_bytes()
@@ -410,23 +410,23 @@ def install_dataset(
             install_dataset("org/msshift", revision="2.0.0")
             datasets.load_dataset("msshift", "length-short")
     """
-    origin = _find(source, revision, token)
+    origin = _open_origin(source, revision, token)
     datasets = require("datasets", "hf", "installing a data set")
     folder = installed_folder()
-    unchanged = not _copy(origin.folder, folder)
+    unchanged = not _copy_verified(origin.folder, folder)
     manifest = origin.manifest
     configs = tuple(c for c in manifest.configs if triples or not holds_triples(c))
     return Installed(
         folder=folder,
         configs=configs,
-        cache=_prepare(datasets, folder, configs),
+        cache=_prepare_configs(datasets, folder, configs),
         data_version=manifest.data_version,
         content_digest=manifest.content_digest,
         unchanged=unchanged,
     )
 
 
-def _find(source: Dataset | str | Path, revision: str | None, token: str | None) -> Dataset:
+def _open_origin(source: Dataset | str | Path, revision: str | None, token: str | None) -> Dataset:
     folder = source.folder if isinstance(source, Dataset) else locate(source)
     if folder.is_dir():
         if revision is not None:
@@ -443,7 +443,7 @@ def _find(source: Dataset | str | Path, revision: str | None, token: str | None)
     return open_dataset(_download(str(source), revision, token))
 
 
-def _copy(origin: Path, folder: Path) -> bool:
+def _copy_verified(origin: Path, folder: Path) -> bool:
     """Make `folder` a verified copy of a data set, and return whether `folder` changed."""
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests
@@ -472,7 +472,7 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Path:
+def _prepare_configs(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Path:
     """Prepare configs in the cache of datasets, and return their folder."""
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()

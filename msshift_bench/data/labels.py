@@ -48,11 +48,9 @@ def _read_file(path: Path) -> dict[str, str]:
     def problem_of(query_id: str, label: str, is_repeated: bool) -> tuple[str, ...]:
         if is_repeated:
             fix = "keep one label per query"
-            message = f"query_id {query_id!r} is repeated, with label {label!r}"
-            return "repeated-id", message, fix
+            return "repeated-id", f"query_id {query_id!r} is repeated with label {label!r}", fix
         if not label.strip():
-            fix = "add a label, or remove the line"
-            return "empty-text", f"query {query_id!r} has no label", fix
+            return "empty-text", f"query {query_id!r} has no label", "add a label, or remove it"
         return ()
 
     findings = FindingLog()

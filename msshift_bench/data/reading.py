@@ -178,8 +178,8 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
 
     Raises:
         NotFoundError: if the file does not exist.
-        CollectionError: if the file is malformed or empty, has two variants of a query by one
-            method, or a variant without text, of an unknown query, or with an invalid method name.
+        CollectionError: if the file is malformed or empty, or has two variants of a query by one
+            method. Or if a variant has no text, an unknown query, or an invalid method name.
     """
 
     def problem_of(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
@@ -194,8 +194,7 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
         if not text.strip():
             return "empty-text", f"the variant of query {query_id!r} has no text"
         if queries is not None and query_id not in queries:
-            message = f"the query {query_id!r} of the variant does not exist"
-            return "unknown-query", message, "remove the variant"
+            return "unknown-query", f"no query has the id {query_id!r}", "remove the variant"
         return ()
 
     findings = FindingLog()

@@ -199,7 +199,9 @@ def read_extra_tests(
         DataError: if the collection has no relevant passage for a test set, or the collection of a
             test set lacks more than half of its relevant passages.
     """
-    test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
+    test_sets = tuple(
+        _read_extra_test(name, Path(path).expanduser()) for name, path in named.items()
+    )
     if collection is not None:
         _check_passages((part for part in test_sets if part.collection is None), collection)
         for part in test_sets:
@@ -243,7 +245,7 @@ def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> Non
         )
 
 
-def _read(name: str, folder: Path) -> TestSet:
+def _read_extra_test(name: str, folder: Path) -> TestSet:
     if not can_name_runs(name):
         raise UsageError(
             f"{name!r} cannot be a test set's name; give a name without spaces and '/' that does "

@@ -136,17 +136,17 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
     try:
         _check_is_folder(target, folder)
         if not inside:
-            _try(target, folder)
+            _try_writing(target, folder)
         else:
             # If another process is writing into the folder, the folder is writable.
             with suppress(UsageError):
-                _try(target / _NEW, folder)
+                _try_writing(target / _NEW, folder)
     except OSError as error:
         error.filename, error.filename2 = str(folder), None
         raise
 
 
-def _try(target: Path, as_named: Path) -> None:
+def _try_writing(target: Path, as_named: Path) -> None:
     top = target
     while not top.parent.exists():  # The check does not make parent folders.
         top = top.parent

@@ -121,8 +121,8 @@ def numbered_lines(
 
     A leading byte order mark, CRLF line ends and blank lines at the end are accepted. Findings are
     lines that are not UTF-8, other blank lines, a truncated file, and a file that changes while it
-    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading, because a small
-    compressed file could have a line that fills the memory.
+    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading: a line of a
+    small compressed file could fill the memory.
 
     Args:
         path: the file; plain, or compressed with gzip, bzip2, xz or zstd, with any name.
@@ -288,8 +288,7 @@ def csv_rows(
             surplus: Any = row.pop(None, ())
             if any(surplus):
                 # E.g. a decimal comma, which moves all following cells.
-                cell_count = len(header) + len(surplus)
-                message = f"expected {len(header)} cells as in the header, found {cell_count}"
+                message = f"{len(header) + len(surplus)} cells, but the header has {len(header)}"
                 findings.add("wrong-columns", message, str(path), reader.line_num)
             else:
                 cells = {name: (cell or "").strip() for name, cell in row.items() if name}

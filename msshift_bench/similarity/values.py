@@ -215,10 +215,10 @@ def set_similarity(
             ``seed``; see `IndicatorOptions`.
 
     Returns:
-        The value, and the value of each test query if the indicator is defined per query. Values
-        are 0 to 1 for ``weighted-jaccard`` and ``unseen-words``, a cosine (-1 to 1) for
-        ``mean-cosine`` and ``nearest-query``, and a mean dot product of the model for
-        ``model-based``. For the direction of values, see `Indicator.higher`.
+        The value, and the value of each test query if the indicator is defined per query. Ranges
+        are 0 to 1 for ``weighted-jaccard`` and ``unseen-words``, and -1 to 1 for ``mean-cosine``
+        and ``nearest-query``. ``model-based`` is a mean dot product of the model. For the direction
+        of values, see `Indicator.higher`.
 
     Raises:
         UnknownNameError: for an unknown indicator or an unknown name in `words`.

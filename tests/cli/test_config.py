@@ -85,9 +85,7 @@ def test_a_collection_is_a_folder_beside_the_file(
     # The build noted the folder in the cache.
     missing = msshift("import", "msshift", MSSHIFT_CACHE="empty")
     assert missing.returncode == 2
-    assert "give the folder of the collection with --collection (in Python, collection) or MSSHIFT_COLLECTION" in (
-        missing.stderr
-    )
+    assert "with --collection (in Python, collection) or MSSHIFT_COLLECTION" in missing.stderr
     say(tmp_path, 'collection = "toy"')
     assert "msshift has its texts" in msshift("import", "msshift").stderr
 

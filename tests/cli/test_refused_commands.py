@@ -88,7 +88,7 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("analyse", 2, "give folders of run sets, a file of models' scores, or --published"),
         ("analyse runs --published", 2, "give folders of run sets, a file of models'"),
         ("analyse runs --shift topics", 2, "no run set of topics"),
-        ("analyse runs --models runs", 2, "the option 'models'; leave it out, or add one of model-based"),
+        ("analyse runs --models runs", 2, "option 'models'; leave it out, or add one of"),
         ("analyse runs --output msshift/a.json", 2, "msshift"),
         ("analyse runs --train train.tsv", 2, "--train and --test are the files of training and"),
         ("analyse runs --extrapolate", 2, "--extrapolate is for predictions; add --train and"),

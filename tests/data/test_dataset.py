@@ -139,7 +139,7 @@ def test_the_folder_that_a_build_read_is_found_again(
     # A cache that cannot be written, or was emptied, is as if nothing had been noted.
     monkeypatch.setenv("MSSHIFT_CACHE", str(toys[0] / "queries.tsv"))
     build_dataset(toys[0], ["length"], tmp_path / "again", licence="cc-by-4.0")
-    with pytest.raises(errors.UsageError, match="built from 'toy'; give the folder .* --coll"):
+    with pytest.raises(errors.UsageError, match=r"built from 'toy'; give .* --coll"):
         data.open_source(data.open_dataset(tmp_path / "again"), None)
 
 
