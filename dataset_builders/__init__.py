@@ -1,1 +1,1 @@
-"""From queries to groups to split files: one pure function per shift, and one writer."""
+"""Builders: group queries by each shift, cut the groups into splits, and write the data set."""

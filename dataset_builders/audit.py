@@ -1,9 +1,9 @@
-"""Audits: count what is odd in the official release, and what a built data set leaks.
+"""Audits: count the errata of the official release, and the leaked test queries of a data set.
 
-The oddities of the release (queries without text, queries in two groups, rules that differ from the
-paper's text) change what a figure means. The audit counts them and judges nothing: a release with
-other oddities gives other figures. `add_split_leakage` counts the test queries of a built data set
-that have near-duplicates in training, and writes the counts into its manifest.
+Errata are, for example, queries without text, queries in two groups, and rules that differ from the
+paper's text. They change the meaning of a score. `audit_release` counts them, and makes no verdict.
+`add_split_leakage` counts the test queries of a built data set that have near-duplicates in
+training, and writes the counts into its manifest.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
 DEV_SMALL = 6980
-"""Number of queries of MS MARCO's dev-small, from which the test sets of `length` are made."""
+"""Number of queries in MS MARCO's dev-small, the source of the test sets of `length`."""
 
 Overlaps = Mapping[str, Mapping[str, int]]
-"""Config of the row -> config of the column -> how many queries or texts they share."""
+"""Config of the row -> config of the column -> number of queries or texts in both."""
 
 
 _SET_HEADER = (
@@ -81,32 +81,33 @@ def audit_release(folder: Path) -> Summary:
     """Audit a checkout of the official release.
 
     Args:
-        folder: the checkout, which holds ``EVAL`` and perhaps ``TRAIN``.
+        folder: the checkout, with a folder ``EVAL`` and perhaps ``TRAIN``.
 
     Returns:
-        The figures, and tables that show them:
+        The counts, and tables of them:
 
         - ``test_sets``: config -> its counts: ``queries`` with text, the denominator of every mean;
           ``qrels_queries``; ``orphans``, the ids in the qrels that have no text, sorted; queries
-          ``without_relevant``, with ``several_relevant`` passages, with ``empty_texts``, and with
-          ``repeated_texts``, which an earlier query has, too.
-        - ``errata``: oddity -> number of queries that have it.
-        - ``wh_words``: group -> of its ``queries``, how many hold one of its words as a
-          ``substring``, as a ``word``, or ``only_inside`` another word; how many hold ``no_word``
-          of any group; and whose first question word is the group's by the rule ``substring``
-          (``first_substring``) or ``word`` (``first_word``), which ``rebuilt`` follows.
-        - ``length``: group -> of its ``queries``, how many ``len(text.split(" "))``, which the
-          release follows, puts on the other side (``wrong_by_spaces``), and ``len(text.split())``
-          (``wrong_by_words``).
-        - ``by_id``: the query ids that each two test sets share; ``by_text``: the texts they share,
-          lower-cased and with single spaces; on the diagonal the texts of the set.
-        - ``trained_on``: training queries of a group -> test set -> those of its queries whose
-          exact text is among them; `None` without the training file.
-        - ``training_rows``: rows of the training file; 0 without it.
-        - ``files``: path -> SHA-256 of what was audited.
+          ``without_relevant`` passages, with ``several_relevant`` passages, with ``empty_texts``,
+          and with ``repeated_texts``, the text of an earlier query.
+        - ``errata``: erratum -> number of its queries.
+        - ``wh_words``: group -> counts of its ``queries``. Some contain a question word of the
+          group as a ``substring``, as a ``word``, or ``only_inside`` another word. Others contain
+          ``no_word`` of any group. ``first_substring`` and ``first_word`` count the queries whose
+          first question word is the group's, by the rules ``substring`` and ``word``. The edition
+          ``rebuilt`` follows ``word``.
+        - ``length``: group -> counts of its ``queries``. ``wrong_by_spaces`` counts the queries
+          that ``len(text.split(" "))`` puts into the other group; the release follows this rule.
+          ``wrong_by_words`` counts them for ``len(text.split())``.
+        - ``by_id``: number of query ids that each two test sets share. ``by_text``: number of
+          different texts that they share, lower-cased and with single spaces.
+        - ``trained_on``: config of a group's training queries -> test set -> number of its queries
+          whose exact text is a training query; `None` without the training file.
+        - ``training_rows``: number of rows of the training file; 0 without it.
+        - ``files``: path -> SHA-256 of each audited file.
 
     Raises:
-        NotFoundError: if the folder is no checkout of the release.
+        NotFoundError: if the folder is not a checkout of the release.
         CollectionError: if a file is malformed.
     """
     files = release_files(folder)
@@ -120,12 +121,12 @@ def audit_release(folder: Path) -> Summary:
         {s.config: {" ".join(text.lower().split()) for text in s.queries.values()} for s in sets}
     )
     trained_on, training_rows = None, 0
-    said = f"no {TRAINING_FILE}: what test sets share with training queries is not known"
+    note = f"no {TRAINING_FILE}: texts that test sets share with training queries are not counted"
     tables = [
         Table.plain("Test sets", _SET_HEADER, starmap(_set_row, test_sets.items())),
         Table.plain("Errata", ("what", "queries"), errata.items()),
         Table.plain(
-            "Question words: what the rules find in the queries of each group",
+            "Question words: matches of both rules in the queries of each group",
             _WORD_HEADER,
             ((group, *facts.values()) for group, facts in wh_words.items()),
         ),
@@ -143,7 +144,7 @@ def audit_release(folder: Path) -> Summary:
             config: {s.config: sum(text in trained for text in s.queries.values()) for s in sets}
             for config, trained in texts.items()
         }
-        said = f"training file: {training_rows} queries, matched by their exact text"
+        note = f"training file: {training_rows} queries, matched by their exact text"
         title = "Test queries (columns) whose text is a training query of the group (rows)"
         tables.append(_matrix(title, trained_on))
     facts = {
@@ -158,9 +159,9 @@ def audit_release(folder: Path) -> Summary:
         "training_rows": training_rows,
         "files": {name: sha256_of(path) for name, path in files.items()},
     }
-    queries = "queries: those with text, the denominator of every mean"
-    orphans = "orphans: ids that have qrels but no text; they are left out of the official edition"
-    return Summary(facts, tables, (queries, orphans, said))
+    queries = "queries: queries with text, the denominator of every mean"
+    orphans = "orphans: ids that have qrels but no text; the official edition omits them"
+    return Summary(facts, tables, (queries, orphans, note))
 
 
 def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:
@@ -216,8 +217,8 @@ def _word_rules(test_set: OfficialTestSet) -> dict[str, int]:
         "substring": sum(group in matching for matching in substrings),
         "word": sum(group in matching for matching in words),
         "only_inside": sum(
-            group in inside and group not in whole
-            for inside, whole in zip(substrings, words, strict=True)
+            group in inside and group not in as_word
+            for inside, as_word in zip(substrings, words, strict=True)
         ),
         "no_word": sum(not matching for matching in words),
         "first_substring": sum(matching[:1] == (group,) for matching in substrings),
@@ -237,13 +238,13 @@ def _length_rule(test_set: OfficialTestSet) -> dict[str, int]:
 
 def _overlaps(members: Mapping[str, set[str]]) -> Overlaps:
     return {
-        row: {column: len(mine & theirs) for column, theirs in members.items()}
-        for row, mine in members.items()
+        row: {column: len(first & second) for column, second in members.items()}
+        for row, first in members.items()
     }
 
 
 def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
-    """Return the rows of the training file, and config -> the texts that are trained on there."""
+    """Return the number of rows of the training file, and config -> its training texts."""
     texts: dict[str, set[str]] = {
         f"{shift}-{group}": set() for shift in OFFICIAL_SHIFTS for group in get_shift(shift).groups
     }
@@ -266,26 +267,26 @@ def add_split_leakage(
     pooling: str = OWN,
     threshold: float | None = None,
 ) -> Manifest:
-    """Count each experiment's test queries that its training queries leak, in card and manifest.
+    """Write into card and manifest how many test queries each experiment's training set leaks.
 
     The manifest gets ``near_duplicates`` for every shift: the encoder, the threshold, and per
-    experiment the tiers that compare texts with the test queries that each finds. The splits stay
-    as they are; the data set is replaced as a whole.
+    experiment the number of leaked test queries of each tier that compares texts. The rows of the
+    splits do not change.
 
     Args:
         data: the built data set; see `open_dataset`.
-        encoder: as `find_leakage` takes it.
-        pooling: likewise.
-        threshold: likewise.
+        encoder: see `find_leakage`.
+        pooling: see `find_leakage`.
+        threshold: see `find_leakage`.
 
     Returns:
         The new manifest.
 
     Raises:
         NotFoundError: if there is no built data set, or no such encoder.
-        MissingError: if it holds ids only.
-        UsageError: if it has no training queries, another process is writing it, or has built it
-            anew meanwhile.
+        MissingError: if the data set holds ids only.
+        UsageError: if it has no training queries, or another process is writing it or has rebuilt
+            it in the meantime.
 
     Examples:
         >>> manifest = add_split_leakage("msshift")
@@ -296,7 +297,7 @@ def add_split_leakage(
     if not dataset.manifest.texts:
         raise MissingError(
             f"{dataset.folder} holds ids only, no texts of queries; "
-            f"'msshift import {dataset.folder}' puts them back"
+            f"run 'msshift import {dataset.folder}' to restore them"
         )
     counted: dict[str, dict[str, Any]] = {}
     for name in dataset.manifest.shifts:
@@ -319,13 +320,16 @@ def add_split_leakage(
                     "test_queries": {},
                 },
             )
-            # What words were counted in differs between experiments.
+            # The texts in which words are counted differ between experiments.
             facts["encoder"].pop("counted_in", None)
             facts["test_queries"][group] = {
                 tier: found.count(tier).topics for tier in TIERS[:-1]
             } | {"any": found.count(*TIERS[:-1]).topics}
     if not counted:
-        raise UsageError(f"{dataset.folder} has no training queries, so that nothing can leak")
+        raise UsageError(
+            f"{dataset.folder} has no training queries, so no test query can leak; "
+            "give a data set with the split 'train'"
+        )
 
     def with_counts(_: Path, manifest: Manifest) -> Manifest:
         shifts = {

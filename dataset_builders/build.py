@@ -1,8 +1,8 @@
-"""Build the benchmark's data set from a collection, or from released files: ``msshift build``.
+"""Build the benchmark's data set from a collection, or import it from released files.
 
-The papers stop training early by 1,600 validation queries that no shift touches (MS-Shift, section
-4); the files of 2022 do not say which. An import samples them by keyed hash from the joined
-training queries (see `release`) that no test set and no training set of the release holds.
+The papers use 1,600 validation queries for early stopping; no shift trains or tests on them
+(MS-Shift, section 4). The files of 2022 do not list them. An import samples them by keyed hash from
+the joined training queries (see `release`) that are in no test set and no training set.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ from msshift_bench.words import WORDS, words_fact
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
 
-It takes queries, and options by name, and returns their `Grouping`; that of a shift that comes in
-sizes takes a `queries_table` and the validation queries, and returns a `ShiftSplits` for each size.
+It takes query_id -> text, and options by name, and returns a `Grouping`. The builder of a shift
+with sizes takes a `queries_table` and the validation queries; it returns a `ShiftSplits` per size.
 """
 
 
 _DEFAULTS = Samples()
 
 _COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside", "words"))
-"""The parameters of builders that a build fills in; all others are options."""
+"""The parameters of builders that `build_dataset` sets; all others are options of the user."""
 
 
 def default_shifts() -> tuple[str, ...]:
-    """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
+    """Return the names of MS-Shift's own shifts, which are built by default."""
     return tuple(name for name, shift in SHIFTS.items() if shift.in_ms_shift)
 
 
@@ -99,47 +99,45 @@ def build_dataset(
     """Cut a collection's queries by each shift and write the data set.
 
     Args:
-        collection: the source of queries and qrels, or what `open_collection` takes. Its passages
-            are checked, and the relevant ones that it lacks counted: the manifest's collection
-            says so under ``passages``. Those of ir_datasets are not read.
-        shifts: the shifts to build, e.g. ``["length", "wh-words"]``; those that come in sizes by
-            the name with one: ``restrain-14k``.
+        collection: the collection of queries, qrels and passages, or an argument of
+            `open_collection`. The passages are checked, and the manifest counts the relevant ones
+            that are missing. Passages of ir_datasets are not read.
+        shifts: the shifts to build, e.g. ``["length", "wh-words"]``. A shift with sizes is named
+            with its size: ``restrain-14k``.
         folder: the folder to write.
-        options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
-            and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
-            ``restrain``, all sizes of which share them, those of `zhan.resample_training`:
-            ``test_sets`` is needed. The rule of ``wh-words`` may also be a file of question words
-            (`groups.read_question_words`). A name with the option ``labels``, a file that
-            `Labels.read` takes, is a shift of these labels.
+        options: shift -> options of its builder, by name. Every shift has the option ``rule``. For
+            topics and ReSTTest, see `topics.group_by_topic` and `topics.group_by_bucket`. All
+            sizes of ``restrain`` share its options, of which ``test_sets`` is required; see
+            `zhan.resample_training`. The rule of ``wh-words`` may be a file of question words
+            (`groups.read_question_words`). A new name with the option ``labels``, a file for
+            `Labels.read`, defines a shift by these labels.
         samples: how many queries are sampled for each purpose.
-        texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
+        texts: whether rows contain the queries' texts; `hydrate_dataset` restores them.
         licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
-        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
-            part of it, or the data set of another collection.
-        exclude: passages that must not count for a query, in judgements, triples, and runs for the
-            data set: ``own-id``, the passage with the query's own id, or a file of lines
-            ``query_id doc_id``. The manifest records it. A query of which every relevant passage
-            is excluded is left out.
-        words: how texts are divided into words, in all that follows from words, here and in later
-            commands: ``whitespace``; ``characters``, where each Chinese character, kana, or letter
-            of Thai, Lao, Burmese or Khmer is a word; or ``unicode``, runs of letters and digits
+        overwrite: replace an earlier build even if that loses shifts, triples, other files, or the
+            data set of another collection.
+        exclude: passages that must not count for a query, in judgements, triples and runs:
+            ``own-id``, the passage with the query's own id, or a file of lines ``query_id doc_id``.
+            The manifest records it. A query without any other relevant passage is removed.
+        words: how texts are divided into words, here and in later commands: ``whitespace``;
+            ``characters``, where each Chinese character, kana, or letter of Thai, Lao, Burmese or
+            Khmer is a word; or ``unicode``, runs of letters and digits
             (`msshift_bench.words.WORDS`). The manifest records it.
 
     Returns:
-        The manifest of what was written.
+        The manifest of the written data set.
 
     Raises:
-        UnknownNameError: for a shift, rule, option or way to divide texts that does not exist.
+        UnknownNameError: for an unknown shift, rule, option or way to divide texts.
         UsageError: for ``own-id`` where most passages with the id of a query are not this query;
-            for no shift or one that cannot be built, a size below 1, a group that has
-            fewer training queries than are requested, test queries that no shift takes, a folder
-            that must not be replaced, or a licence other than the collection's own.
+            for no shift or one that cannot be built, a size below 1, a group that has fewer
+            training queries than requested, test queries that no shift takes, a folder that must
+            not be replaced, or a licence other than the collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if passages, queries, qrels or the file of test queries are malformed.
         DataError: if a group is too small.
-        MissingError: if there is no such encoder, or none at hand; it names the shifts that need
-            none.
+        MissingError: if the encoder is missing; the message lists the shifts that need no encoder.
 
     Examples:
         >>> manifest = build_dataset("mini:300", ["length"], "built")
@@ -153,21 +151,27 @@ def build_dataset(
     known = known_shifts([part.shift.name for part in labels.values()])
     building = [get_shift(name) for name in shift_names(shifts, known=known)]
     if not building:
-        raise UsageError(f"no shift is named; there are {', '.join(LISTED_SHIFTS)}")
+        raise UsageError(f"no shift is given; name one or more of {', '.join(LISTED_SHIFTS)}")
     chosen = [shift for shift in building if not shift.by_size]
     sizes = values_by_key((shift.family, shift.train_size) for shift in building if shift.by_size)
     if unused := [n for n in options if n not in (*sizes, *(shift.name for shift in chosen))]:
         for name in unused:
             family = (SIZED.get(name) or get_shift(name, known)).family
             if family in sizes:
-                raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
-        raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
+                raise UsageError(
+                    f"options are given for {name}, but all sizes of {family} share their options; "
+                    f"give them for {family}"
+                )
+        raise UsageError(
+            f"options are given for {', '.join(unused)}, which is not being built; "
+            "remove them, or name the shift"
+        )
     for name, values in options.items():
         if (rule := values.get("rule")) and name not in labels:
-            shift_of_rule(name, str(rule))  # Here, and not after hours of other shifts.
+            shift_of_rule(name, str(rule))  # Now, before hours of work on other shifts.
     for name in sizes:
         if not options.get(name, {}).get("test_sets"):
-            raise UsageError(f"{name} needs the test queries: --test-set FOLDER")
+            raise UsageError(f"{name} has no test queries; give them with --test-set FOLDER")
         _check_sized(chosen, samples, texts=texts)
     check_folder(Path(folder))
     collection = open_collection(collection)
@@ -210,8 +214,8 @@ def build_dataset(
         )
         cuts.append(cut)
     for name, of_size in sizes.items():
-        asked = {**options[name], "sizes": of_size}
-        cuts += _group(SIZED[name], asked, common, chosen, table, validation)
+        with_sizes = {**options[name], "sizes": of_size}
+        cuts += _group(SIZED[name], with_sizes, common, chosen, table, validation)
     manifest = write_dataset(
         Path(folder),
         [make_nano(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
@@ -241,7 +245,7 @@ def build_dataset(
 def _with_files(
     options: Mapping[str, Mapping[str, object]],
 ) -> tuple[Mapping[str, Mapping[str, object]], dict[str, Labels]]:
-    """Return the options with files of labels and question words read, and shift -> its labels."""
+    """Return the options with the files of labels and question words read, and shift -> labels."""
     rule = str(options.get("wh-words", {}).get("rule", "word"))
     if rule not in SHIFTS["wh-words"].rules and Path(rule).is_file():
         options = {
@@ -262,10 +266,10 @@ def _with_files(
 
 
 def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
-    """Check the passages, and count those relevant to a query, and the ones that are not there.
+    """Check the passages, and count all, the relevant, and the relevant that are missing.
 
-    A judgement of a passage that the collection lacks can be met by no system, and silently lowers
-    every figure. Those of ir_datasets are left alone: it checks what it downloads.
+    No system can retrieve a missing passage, so its judgement lowers every score without notice.
+    Passages of ir_datasets are not read: ir_datasets checks its downloads.
 
     Raises:
         CollectionError: if passages are malformed.
@@ -283,7 +287,7 @@ def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
 def _given_tests(
     samples: Samples, shifts: Sequence[Shift], collection: Collection, usable: Sized[str]
 ) -> frozenset[str]:
-    """Return the given test queries; none, if they are to be sampled."""
+    """Return the given test queries; an empty set if they are to be sampled."""
     test_queries = samples.test_queries
     if test_queries is None:
         return frozenset()
@@ -291,20 +295,22 @@ def _given_tests(
     sampling = [shift.name for shift in shifts if not shift.takes_tests]
     if len(sampling) == len(shifts):
         raise UsageError(
-            f"test queries can be given to {', '.join(takers)} alone, and {', '.join(sampling)} "
-            f"{'is' if len(sampling) == 1 else 'are'} being built"
+            f"test queries are given for {', '.join(sampling)}, but only {', '.join(takers)} can "
+            f"take them; name one of these, or leave the test queries out"
         )
     if samples.test_size is not None and not sampling:
-        raise UsageError("give either test queries or the number to sample of each group")
+        raise UsageError(
+            f"both test queries and a test size, {samples.test_size}, are given; give one of them"
+        )
     if isinstance(test_queries, frozenset):
         if not test_queries:
-            raise UsageError("no test query is given; give some, or None to sample them")
+            raise UsageError("the set of test queries is empty; give some, or None to sample them")
         return test_queries
     return _read_test_queries(Path(test_queries).expanduser(), collection, usable)
 
 
 def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -> frozenset[str]:
-    """Read the ids of test queries, each on a line of its own.
+    """Read the ids of test queries, one per line.
 
     Args:
         path: the file, which may be compressed. In lines with tabs, as in ``queries.tsv``, the
@@ -314,8 +320,8 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it names no query, names one twice, or names one that the collection
-            lacks or that has no relevant passage; with all such lines.
+        CollectionError: if the file is empty, or if a query is repeated, is not in the collection,
+            or has no relevant passage; the error lists all such lines.
     """
     findings = FindingLog()
     lines: dict[str, int] = {}
@@ -323,33 +329,39 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
         query_id = text.partition("\t")[0]
         first = lines.setdefault(query_id, line)
         if first != line:
-            message, fix = f"query {query_id!r} again, after line {first}", "name it once"
+            message = f"query {query_id!r} is already in line {first}"
+            fix = "keep one line per query"
             findings.add("repeated-id", message, str(path), line, fix)
         elif query_id not in collection.queries:
             message = f"{collection.name} has no query {query_id!r}"
-            fix = "a line is a query_id, or begins with one and a tab"
+            fix = "begin the line with a query_id of the collection"
             findings.add("unknown-query", message, str(path), line, fix)
         elif query_id not in usable:
             message = f"query {query_id!r} has no relevant passage in {collection.name}"
-            fix = "leave it out: what it is answered with cannot be scored"
+            fix = "remove this query: without a relevant passage it cannot be scored"
             findings.add("unjudged-query", message, str(path), line, fix)
     if not lines:
-        findings.add("no-queries", "the file names no query", str(path))
+        findings.add("no-queries", "the file is empty; write one query_id per line", str(path))
     findings.stop_if_any(CollectionError, f"the test queries in {path} cannot be used:")
     return frozenset(lines)
 
 
 def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> None:
-    """Check that a build of shifts that come in sizes is not asked for what they cannot have."""
+    """Check the options of a build with shifts that have sizes.
+
+    Raises:
+        UsageError: if the build omits texts, or sets sizes or test queries for these shifts alone.
+    """
     if not texts:
         raise UsageError(
-            "the test queries of a shift that comes in sizes are not in the collection, so that "
-            "their texts could not be put back: leave --ids-only out, or build the others alone"
+            "--ids-only cannot be used for a shift with sizes: its test queries are not in the "
+            "collection, and 'msshift import' could not restore their texts. Leave --ids-only out, "
+            "or build the other shifts alone"
         )
     if not others and (samples.resized or samples.test_queries is not None):
         raise UsageError(
-            "training sets near and far from given test queries have the size in their name; "
-            "leave --train-size, --test-size and --test-queries out"
+            "a shift with sizes takes its training size from its name, and its test queries from "
+            "--test-set; leave --train-size, --test-size and --test-queries out"
         )
 
 
@@ -360,14 +372,18 @@ def _group(
     chosen: Sequence[Shift],
     *queries: object,
 ) -> Any:
-    """Return what a shift's builder returns of some queries.
+    """Call a shift's builder, and return its result; see `Builder`.
 
     Args:
         shift: the shift.
-        options: the options that are its own.
-        common: what builders may take besides.
+        options: the user's options for this shift.
+        common: arguments for all builders; a builder gets those that it has a parameter for.
         chosen: all shifts that are being built.
-        queries: what the builder takes first.
+        queries: the builder's positional arguments.
+
+    Raises:
+        UnknownNameError: if the builder has no such option.
+        MissingError: if its encoder is missing.
     """
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
@@ -384,13 +400,13 @@ def _group(
         if not (shift.takes_encoder and others):
             raise
         raise MissingError(
-            f"{error}. Nothing was built; the shifts {', '.join(others)} need no encoder: name "
-            "only these"
+            f"{error}. Nothing was built; to build without an encoder, name only the shifts "
+            f"{', '.join(others)}"
         ) from error
 
 
 def _describe(query_ids: Sized[str]) -> dict[str, object]:
-    """Return what a manifest records of given test queries: their number and a digest of ids."""
+    """Return the manifest's facts on given test queries: their number and a digest of their ids."""
     joined = "".join(f"{query_id}\n" for query_id in sorted(query_ids))
     return {"queries": len(query_ids), "sha256": hashlib.sha256(joined.encode()).hexdigest()}
 
@@ -399,7 +415,7 @@ _SEED = 0
 """The seed of the validation queries."""
 
 _MS_MARCO = {"name": "msmarco-passage", "layout": "ir_datasets", "text": "raw"}
-"""The collection that the released ids refer to, if none is given."""
+"""The default collection of the released ids."""
 
 
 def import_official(
@@ -412,33 +428,34 @@ def import_official(
     texts: bool = True,
     overwrite: bool = False,
 ) -> Manifest:
-    """Write the released test sets, and the training sets if they are at hand, as they are.
+    """Write a data set of the released test sets and training sets, unchanged.
 
-    The releases name no validation queries. If training queries are imported, some that nothing
-    else uses become validation queries; see `_add_validation`. The manifest's parameters say
-    how many.
+    The releases contain no validation queries. If training queries are imported, some unused
+    queries become validation queries; see `_add_validation`. The manifest's parameters contain
+    their number.
 
     Args:
         sources: checkouts of the MS-Shift release (with ``EVAL``) and of ReSTTest (with
             ``resttest_files``).
         folder: the folder to write.
-        collection: MS MARCO's queries, or what `open_collection` takes: for the texts of ReSTTest,
-            whose release has none, and for the training file of MS-Shift, which has no ids.
-        shifts: only these; all that the sources hold, if empty.
+        collection: MS MARCO's queries, or an argument of `open_collection`. It provides the texts
+            of ReSTTest, whose release has none, and the ids of MS-Shift's training queries, whose
+            file has none.
+        shifts: the shifts to import; if empty, all shifts of the sources.
         nano: write a small part of every split; see `cut.make_nano`.
-        texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
-            part of it, or the data set of another collection.
+        texts: whether rows contain the queries' texts.
+        overwrite: replace an earlier build even if that loses shifts, triples, other files, or the
+            data set of another collection.
 
     Returns:
-        The manifest of what was written.
+        The manifest of the written data set.
 
     Raises:
         NotFoundError: if a source is neither release.
-        UnknownNameError: for a shift that no source holds.
-        UsageError: if a collection is needed and not given, two sources hold the same shift, or
+        UnknownNameError: for a shift that is in no source.
+        UsageError: if a collection is needed and not given, two sources contain the same shift, or
             the folder must not be replaced.
-        DataError: if a file fails a check, or the collection holds no query of the releases.
+        DataError: if a file fails a check, or the collection has no query of the releases.
 
     Examples:
         >>> manifest = import_official(["ms-marco-shift"], "official")
@@ -450,11 +467,11 @@ def import_official(
     releases = [_read(Path(source).expanduser(), collection) for source in several(sources)]
     validated, validation = _add_validation(releases)
     if collection is not None:
-        _check_theirs(collection, validated)
+        _check_collection(collection, validated)
     cuts = {}
     for cut in validated:
         if cut.shift.name in cuts:
-            raise UsageError(f"two sources hold the shift {cut.shift.name}")
+            raise UsageError(f"two sources contain the shift {cut.shift.name}; give one of them")
         cuts[cut.shift.name] = cut
     wanted = shift_names(shifts, cuts, "shift in these sources")
     chosen = [cut for name, cut in cuts.items() if not wanted or name in wanted]
@@ -485,18 +502,18 @@ def import_official(
 def _add_validation(
     releases: Sequence[OfficialRelease],
 ) -> tuple[Sequence[ShiftSplits], Mapping[str, object]]:
-    """Give all shifts that have training queries the same validation queries.
+    """Add the same validation queries to all shifts that have training queries.
 
-    A query that has the id or the text of a training or test query of any shift is left out. The
-    sample does not depend on which shifts are written.
+    No validation query has the id or the text of a training or test query of any shift. The sample
+    does not depend on the shifts that are written.
 
     Args:
         releases: all releases that are imported together.
 
     Returns:
-        The shifts, in the order in which they were given, and the manifest's facts on the
-        validation queries: ``queries``, their number, and, if it is 0, ``why``. If no query is left
-        to sample from, no shift has the split ``validation``.
+        The shifts, in the given order, and the manifest's facts on the validation queries:
+        ``queries``, their number, and, if it is 0, the reason ``why``. If no query is free to
+        sample, no shift has the split ``validation``.
     """
     cuts = [cut for release in releases for cut in release.shifts]
     joined = {id_: row for release in releases for id_, row in release.joined.items()}
@@ -533,32 +550,32 @@ def _add_validation(
     return cuts, facts
 
 
-def _check_theirs(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
-    """Check that a collection holds a query of the releases, since the manifest names it as theirs.
+def _check_collection(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
+    """Check that the collection contains a query of the releases.
 
-    A release of test queries is read without it, so that nothing else would notice another one.
+    The manifest names this collection, but test queries are read without it. So no other check
+    would notice a wrong collection.
     """
     texts = collection.queries
     rows = (row for cut in cuts for row in cut.values("query_id", "text"))
     if not any(texts.get(query_id) == text for query_id, text in rows):
         raise DataError(
-            f"{collection.name} holds none of the released queries; give the collection that they "
-            "are from, MS MARCO's, or leave --collection and MSSHIFT_COLLECTION out (in Python, "
-            "collection)"
+            f"{collection.name} contains none of the released queries; give MS MARCO, their "
+            "collection, or leave --collection and MSSHIFT_COLLECTION out (in Python, collection)"
         )
 
 
 def _read(source: Path, collection: Collection | None) -> OfficialRelease:
-    """Read a checkout, which is recognised by a folder in it."""
+    """Read a checkout of either release; the release is recognised by a folder in it."""
     if (source / "EVAL").is_dir():
         return read_official(source, collection)
     if (source / "resttest_files").is_dir():
         cut, report = read_resttest(source, collection)
         return OfficialRelease((cut,), report)
     if not source.is_dir():
-        raise NotFoundError(f"there is no folder {source}; give that of a checkout")
+        raise NotFoundError(f"there is no folder {source}; give the folder of a checkout")
     raise NotFoundError(
-        f"{source} is no release that can be imported: it holds neither EVAL nor resttest_files; "
-        "give a checkout of MS-Shift's or of ReSTTest's files; or, to 'msshift import FOLDER', a "
-        "data set of ids only, or a checkout of CharacterBERT-DR with queries.*.typo*.tsv"
+        f"{source} contains neither EVAL nor resttest_files; give a checkout of MS-Shift or "
+        "ReSTTest. 'msshift import FOLDER' also takes a data set of ids only, or a checkout of "
+        "CharacterBERT-DR with queries.*.typo*.tsv"
     )

@@ -1,7 +1,7 @@
-"""From a grouping to training, validation and test queries: one table per shift.
+"""Cut the groups of a shift into training, validation and test queries: one table per shift.
 
-The samples depend on the seed and the queries' ids alone, never on their position, their number or
-the order in which a file lists them.
+The samples depend on the seed and the queries' ids alone, not on the order of the queries in a
+file.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, get_shift
 
 VALIDATION_SIZE = 1600
-"""Validation queries, which no shift touches (MS-Shift, section 4)."""
+"""Number of validation queries; no shift trains or tests on them (MS-Shift, section 4)."""
 
 WHOLE_SPLIT = "queries"
-"""The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
+"""The only split of a config with all queries of a shift (datasets reserves the name "all")."""
 
 NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
-"""Most queries of a small data set: per group for training and test, in all for validation."""
+"""Split -> most queries in a small data set: per group for training and test, else in total."""
 
 TrainSize = int | Literal["all"] | None
-"""Training queries per group: a number, ``"all"`` that are left, or `None` for the default of
-`cut_shift`."""
+"""Training queries per group: a number, ``"all"`` remaining ones, or `None` for the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +44,22 @@ class Samples:
     """How many queries a build samples for each purpose.
 
     Attributes:
-        train_size: training queries per group; by default the paper's numbers, or what the smallest
-            group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
-            group has left: training sets then differ in size, and manifest, card and reports say
-            so.
-        test_size: test queries per group; the paper's numbers by default. Scaled down for small
+        train_size: training queries per group. The default is the paper's number, reduced to the
+            remaining queries of the smallest group; for `resttest` it is ``"all"``, as in its
+            paper. ``"all"`` takes all remaining queries of each group. Training sets then differ
+            in size, and manifest, card and reports contain a note on it.
+        test_size: test queries per group, the paper's number by default; scaled down for small
             collections by `SPLIT_SCALE_RULE`.
-        test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
-            instead of a sample: their ids, or a file of ids, each on a line of its own. Each goes
-            to its group by the shift's rule. No shift trains or validates on them.
-        validation_size: validation queries, scaled down likewise.
+        test_queries: given test queries, for the shifts with `shifts.Shift.takes_tests`, in place
+            of a sample: a set of ids, or a file with one id per line. The shift's rule puts each
+            into its group. No shift trains or validates on them.
+        validation_size: validation queries, scaled down by the same rule.
         seed: the seed of every sample.
         nano: write a small part of every split; see `make_nano`.
 
     Raises:
-        UsageError: for a size below 1 (of `validation_size`, below 0), or a seed beyond 64 bits.
+        UsageError: if `test_size` is below 1, `validation_size` below 0, or the seed beyond 64
+            bits.
 
     Examples:
         >>> samples = Samples(test_size=20, seed=1)
@@ -77,13 +77,13 @@ class Samples:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         if self.test_size is not None and self.test_size < 1:
-            raise UsageError(f"{self.test_size} test queries of each group; ask for 1 or more")
+            raise UsageError(f"test size must be at least 1 per group, got {self.test_size}")
         if self.validation_size < 0:
-            raise UsageError(f"{self.validation_size} validation queries; ask for 0 or more")
+            raise UsageError(f"validation size must be at least 0, got {self.validation_size}")
 
     @property
     def resized(self) -> dict[str, object]:
-        """The sizes of groups that are not the default ones, by name."""
+        """The training and test sizes that the user set: name -> size."""
         sizes = {"train_size": self.train_size, "test_size": self.test_size}
         return {name: size for name, size in sizes.items() if size is not None}
 
@@ -106,19 +106,19 @@ SPLIT_SCALE_RULE = (
     f"validation: at most 1/{_VALIDATION_SHARE} of all queries; "
     "training: of each group at most what the smallest has left"
 )
-"""How the sizes scale down for collections smaller than MS MARCO, in words."""
+"""The rule that scales sizes down for collections smaller than MS MARCO, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftSplits:
-    """One shift, cut: every query that takes part, with its group, in exactly one of `PLACES`.
+    """The queries of one shift, each with its group and exactly one of `records.PLACES`.
 
     Attributes:
-        grouping: how the groups were made.
+        grouping: the groups, and how they were made.
         table: columns ``query_id``, ``text``, ``group``, ``split``, ``relevant_doc_ids`` and
-            ``relevances``, sorted by query_id. All rows belong to a group of the shift, but those
-            of ``validation`` may be `OTHERS`, and the test set of a shift that comes in sizes has
-            its own name.
+            ``relevances``, sorted by query_id. Every row has a group of the shift, with two
+            exceptions: validation rows may have `OTHERS`, and the test rows of a shift with sizes
+            have the name of the test set.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
@@ -128,21 +128,21 @@ class ShiftSplits:
 
     @property
     def shift(self) -> Shift:
-        """The shift's row in the table."""
+        """The shift."""
         return get_shift(self.grouping.shift)
 
     def values(self, *columns: str, split: str = "") -> Iterator[tuple[str, ...]]:
-        """Yield the values of some columns of text, row by row.
+        """Yield the values of some columns, row by row.
 
         Args:
-            columns: their names.
-            split: only the rows of this split; of all, if empty.
+            columns: names of columns of strings.
+            split: the split of the rows; if empty, all rows.
         """
         table = self.table.filter(pc.field("split") == split) if split else self.table
         return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
-        """Yield config, split, and the condition on `table` that its rows meet."""
+        """Yield config, split, and the filter on `table` that selects its rows."""
         yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
         by_size = self.shift.by_size
         for config, held_out in self.shift.configs.items():
@@ -156,14 +156,14 @@ class ShiftSplits:
                 yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def same_words(self, words: str = "whitespace") -> dict[str, int]:
-        """Count the test queries of the words of a training query, spelling and order aside.
+        """Count the test queries that have the same words as a training query, in any order.
 
         Args:
             words: how texts are divided into words (`WORDS`).
 
         Returns:
-            Group -> how many of the test queries of the experiment that is named after it have a
-            training query of the same words; see ``same-words`` in docs/leakage.md.
+            Group -> number of such test queries in its experiment; see ``same-words`` in
+            docs/leakage.md.
         """
         tests = [
             (sorted_words(text, words), group)
@@ -182,10 +182,10 @@ class ShiftSplits:
 
 
 def check_seed(seed: int) -> None:
-    """Check that keyed hashes can take a seed: their keys hold 64 bytes, with the purpose.
+    """Check that a seed has at most 64 bits, so that it fits into the key of a keyed hash.
 
     Raises:
-        UsageError: if it needs more than 64 bits.
+        UsageError: if the seed needs more than 64 bits.
     """
     if not -(2**63) <= seed < 2**64:
         raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
@@ -196,7 +196,7 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
 
     Args:
         query_ids: the ids to choose from, in any order.
-        count: how many to choose; all, if there are fewer.
+        count: how many ids to choose; all, if there are fewer.
         seed: the build's seed.
         purpose: the sample's purpose; samples for different purposes are independent.
     """
@@ -206,11 +206,11 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
 
 
 def queries_table(collection: Collection, exclusions: Exclusions = _NO_EXCLUSIONS) -> pa.Table:
-    """Return the queries that have a relevant passage; no other can be trained on or scored.
+    """Return the queries that have a relevant passage; other queries cannot be used.
 
     Args:
         collection: the collection.
-        exclusions: passages that are relevant to no query.
+        exclusions: passages that must not count for a query.
 
     Returns:
         The columns ``query_id``, ``text``, ``relevant_doc_ids`` (ascending) and ``relevances`` (1
@@ -218,7 +218,7 @@ def queries_table(collection: Collection, exclusions: Exclusions = _NO_EXCLUSION
 
     Raises:
         CollectionError: if the queries or qrels are malformed.
-        DataError: if there are none.
+        DataError: if no query has a relevant passage.
     """
     qrels = collection.qrels
     judged = (
@@ -227,12 +227,15 @@ def queries_table(collection: Collection, exclusions: Exclusions = _NO_EXCLUSION
     )
     rows = [row for row in judged if row.relevant_doc_ids]
     if not rows:
-        raise DataError(f"no query of {collection.name} has a relevant passage")
+        raise DataError(
+            f"no query of {collection.name} has a relevant passage; check that its qrels have the "
+            "ids of its queries"
+        )
     return cut_table({"": rows}).drop_columns(["group", "split"])
 
 
 def ids_and_texts(queries: pa.Table) -> dict[str, str]:
-    """Return query_id -> text, what builders group by, of a `queries_table`."""
+    """Return query_id -> text of a `queries_table`."""
     return dict(zip(*(queries[name].to_pylist() for name in ("query_id", "text")), strict=True))
 
 
@@ -248,11 +251,11 @@ def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
 def sample_validation(
     query_ids: Iterable[str], *, size: int, seed: int, reserved: Sized[str] = frozenset()
 ) -> frozenset[str]:
-    """Choose the validation queries, the same for every shift; see `SPLIT_SCALE_RULE`.
+    """Choose the validation queries of all shifts; see `SPLIT_SCALE_RULE`.
 
     Args:
         query_ids: the ids to choose from.
-        size: how many at most.
+        size: the most ids to choose.
         seed: the build's seed.
         reserved: ids that must not be chosen: given test queries.
     """
@@ -273,25 +276,25 @@ def cut_shift(
 ) -> ShiftSplits:
     """Cut a shift's queries into training, validation, test and unused rows.
 
-    By default all groups give the same number of training queries: the paper's, or as many as the
-    smallest group has left after test and validation. Otherwise a loss would partly measure size.
-    ReSTTest's authors take all that each has; see `shifts.Shift.train_size`.
+    By default every group gets the same number of training queries: the paper's number, or all
+    remaining queries of the smallest group. With unequal numbers, a loss would partly measure the
+    size of the training set. ReSTTest's authors use all queries; see `shifts.Shift.train_size`.
 
     Args:
-        grouping: the groups; it labels every one of `queries`.
-        queries: the queries that take part; see `queries_table`.
-        validation: the queries set aside for validation, in no group's training or test set.
+        grouping: the groups, with a label for every query of `queries`.
+        queries: the queries to cut; see `queries_table`.
+        validation: the validation queries, which are in no training or test set.
         test_size: test queries per group; scaled down by `SPLIT_SCALE_RULE`.
-        train_size: training queries per group, exactly; ``"all"`` takes all that each has left, so
+        train_size: training queries per group, exactly. ``"all"`` takes all remaining queries, so
             that training sets differ in size.
-        tests: the test queries of all groups, if they are given; else they are sampled.
+        tests: the given test queries of all groups; if `None`, they are sampled.
         reserved: queries that no shift trains on: the given test queries of another shift.
         seed: the build's seed.
 
     Raises:
-        DataError: if a group is too small to give one test query and one to train on, or if given
-            test queries are in no group.
-        UsageError: if a group has fewer training queries than `train_size`, or that is below 1.
+        DataError: if a group is too small for one test and one training query, or if a given test
+            query is in no group.
+        UsageError: if `train_size` is below 1, or a group has fewer training queries.
     """
     shift = get_shift(grouping.shift)
     members: dict[str, list[str]] = {group: [] for group in shift.groups}
@@ -337,7 +340,7 @@ def _sample_tests(
         count = min(size, len(query_ids) // _TEST_SHARE)
         if count == 0:
             others = [s.name for s in SHIFTS.values() if s.in_ms_shift and s != shift]
-            fix = f"Leave {shift.name} out: name the shifts {' '.join(others)}"
+            fix = f"Build only other shifts: {' '.join(others)}"
             if isinstance(shift.name, LabelledShift):
                 fix = "Label more queries, or join the group with another"
             raise DataError(
@@ -351,17 +354,17 @@ def _sample_tests(
 def _place_tests(
     shift: Shift, members: Mapping[str, Sized[str]], tests: frozenset[str]
 ) -> dict[str, frozenset[str]]:
-    """Return group -> those of the given test queries that are in it."""
+    """Return group -> its given test queries."""
     chosen = {group: tests.intersection(query_ids) for group, query_ids in members.items()}
     if outside := sorted(tests.difference(*chosen.values())):
         raise DataError(
             f"{shift.name}: {len(outside)} of the {len(tests)} given test queries are in no group, "
-            f"e.g. {outside[0]!r}; leave them out"
+            f"e.g. {outside[0]!r}; remove them"
         )
     if empty := [group for group, query_ids in chosen.items() if not query_ids]:
         raise DataError(
             f"{shift.name}: none of the {len(tests)} given test queries is in group {empty[0]!r}; "
-            "every group needs one"
+            "give at least one for every group"
         )
     return chosen
 
@@ -369,17 +372,22 @@ def _place_tests(
 def _training_sizes(
     shift: Shift, left: Mapping[str, Sized[str]], train_size: TrainSize
 ) -> dict[str, int]:
-    """Return how many training queries each group gives, of those it has left.
+    """Return group -> number of its training queries.
+
+    Args:
+        shift: the shift.
+        left: group -> its queries that remain after test and validation.
+        train_size: training queries per group; see `cut_shift`.
 
     Raises:
-        DataError: if a group has none.
-        UsageError: if a group has fewer than are requested, or fewer than 1 are requested.
+        DataError: if a group has no query left.
+        UsageError: if `train_size` is below 1, or a group has fewer queries left.
     """
     held = {group: len(query_ids) for group, query_ids in left.items()}
     smallest = min(held, key=held.__getitem__)
     if not held[smallest]:
         raise DataError(
-            f"{shift.name}: group {smallest!r} has nothing left to train on after test and "
+            f"{shift.name}: group {smallest!r} has no training queries left after test and "
             "validation; give fewer test queries, or a larger collection"
         )
     wanted = shift.train_size if train_size is None else train_size
@@ -387,21 +395,21 @@ def _training_sizes(
         return held
     count = min(wanted, held[smallest]) if train_size is None else wanted
     if count < 1:
-        raise UsageError(f"{shift.name}: {count} training queries of each group; ask for 1 or more")
+        raise UsageError(f"{shift.name}: train size must be at least 1 per group, got {count}")
     if count > held[smallest]:
         raise UsageError(
-            f"{shift.name}: {count:,} training queries of each group are asked for, and group "
-            f"{smallest!r} has {held[smallest]:,} left after test and validation; ask for at most "
-            f"as many, or for 'all', which makes training sets of different sizes"
+            f"{shift.name}: train size is {count:,} per group, but group {smallest!r} has "
+            f"{held[smallest]:,} queries left after test and validation; give at most this many, "
+            "or 'all', which makes training sets of different sizes"
         )
     return dict.fromkeys(held, count)
 
 
 def make_nano(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
-    """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
+    """Return a small part of a shift's queries, for quick experiments; see `NANO_SIZES`.
 
-    Every split is sampled from the same split of the full data set, so that a small data set never
-    trains on test queries of the full one. Unused queries are left out.
+    Every split is sampled from the same split of the full data set. So a small data set never
+    trains on test queries of the full data set. Unused queries are removed.
     """
     places = [
         (query_id, (split, "" if split == "validation" else f"{cut.shift.name}/{group}"))

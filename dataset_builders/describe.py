@@ -1,6 +1,6 @@
-"""The files by which people and programs know a data set: its card and its Croissant metadata.
+"""The files that describe a data set to people and programs: its card and Croissant metadata.
 
-The card is a README.md, from whose front matter `load_dataset` reads the configs. Croissant:
+The card is a README.md; `load_dataset` reads the configs from its front matter. The metadata follow
 http://mlcommons.org/croissant/1.1, as the mlcroissant library validates and reads it.
 """
 
@@ -51,10 +51,10 @@ _TYPES = {
 _ABOUT = """\
 # MS-Shift
 
-MS-Shift cuts queries into groups and asks how much a retriever loses on the queries of a group
+MS-Shift cuts queries into groups and measures how much a retriever loses on the queries of a group
 that was held out of its training. For every group of a shift, train a model on the config that
-holds the group out, run it on the `test` queries of all groups of the shift, and compare on each
-group the models that saw it in training (Avg In) with the one that did not (Out):
+holds the group out, and run it on the `test` queries of all groups of the shift. On each group,
+compare the models that were trained with it (Avg In) with the model that was not (Out):
 Rel Loss = (Avg In - Out) / Avg In.
 
 ## Load
@@ -66,51 +66,51 @@ held_out = load_dataset("{name}", "{example}")
 {splits}
 ```
 
-Rows hold `query_id`, `text`, `group`, `relevant_doc_ids` and, in the same order, `relevances`: how
-relevant each passage was judged, from 1 on. A config that is named like a shift (`{shift}`) holds
-all its queries, with their `split`: those that are `unused` are in no experiment, so that all
-groups give the same number of training queries. Passages are not part of the data set: ids refer to
-the collection named below.
+A row contains `query_id`, `text`, `group`, `relevant_doc_ids` and, in the same order, `relevances`:
+the level of relevance of each passage, from 1. A config with the name of a shift (`{shift}`)
+contains all its queries, with their `split`. Queries with the split `unused` are in no experiment,
+so that all groups have the same number of training queries. Passages are not part of the data set:
+ids refer to the collection named below.
 """
 
 _SPLITS = {
-    "train": "the training queries of the other groups: what you may train on",
+    "train": "the training queries of the other groups: train on these only",
     "test": "the test queries of the held-out group: zero-shot",
-    "validation": "queries that no shift touches",
+    "validation": "queries that no shift trains or tests on",
 }
 
 _SPLITS_BY_SIZE = {
     **_SPLITS,
-    "train": "this training set: what you may train on",
+    "train": "this training set: train on it only",
     "test": "the test queries, the same for both training sets",
 }
 
 _BY_SIZE = """\
-Here the groups are training sets: a config's `train` split is the set that it is named after, and
-both have the same `test` split. Avg In is the score of the model trained on the queries near the
-test queries, Out that of the model trained on those far from them.
+The groups of this shift are training sets. The name of a config contains the set in its `train`
+split; both configs have the same `test` split. Avg In is the score of the model trained on the
+queries near the test queries; Out is the score of the model trained on the queries far from them.
 """
 
 _UNBALANCED = """\
-**Unbalanced**: the groups give different numbers of training queries, so that a loss is also one of
-training size. Results do not compare with those on equal training sets.
+**Unbalanced**: the groups have different numbers of training queries, so a loss also depends on the
+size of the training set. Do not compare the results with results on equal training sets.
 """
 
 _IDS_ONLY = """\
-This copy holds ids only. `msshift import FOLDER --collection C` puts the queries' texts back from
-your own copy of the collection, and checks that they are the ones it was built from.
+This copy holds ids only. `msshift import FOLDER --collection C` restores the queries' texts from
+your own copy of the collection, and checks that they equal the original texts.
 """
 
 _NEVER_TEXTS = """\
-This copy holds ids only, and was imported without the texts of all queries: import it again, with
-the collection that holds them, to have a copy with texts.
+This copy holds ids only, and was imported without the texts of all queries. To get a copy with
+texts, import it again with the collection that contains them.
 """
 
 _TRIPLES_NOTE = """\
-A config that ends in `-triples` holds training triples for the `train` split of the config whose
-name it extends: `query_id`, `positive_id`, `negative_id`. Negatives are sampled from BM25's
-ranking without the passages that are judged relevant. Where several passages are relevant to a
-query, its negatives are shared out among them in turn.
+A config `<config>-triples` contains training triples for the `train` split of `<config>`:
+`query_id`, `positive_id`, `negative_id`. Negatives are sampled from BM25's ranking, without the
+passages that are judged relevant. If several passages are relevant to a query, each of its triples
+takes the next of them in turn.
 """
 
 _LICENCE = """\
@@ -129,33 +129,35 @@ If you use this data set, cite:
 def render_card(manifest: Manifest, folder: Path) -> str:
     """Return the text of the card.
 
-    The description of every config carries the data version and the digests of its splits: the
-    datasets library keys its cache by the card's contents and would otherwise serve the rows of an
-    earlier build from the same folder.
+    The description of every config contains the data version and the digests of its splits. The
+    datasets library uses the card's text as the key of its cache. Without the digests it would
+    return the rows of an earlier build in the same folder.
 
     Args:
         manifest: the manifest; its digests of the card and other files are not read.
-        folder: the data set, for the texts of example queries.
+        folder: the folder of the data set, for the texts of example queries.
     """
     first = SHIFTS[next(iter(manifest.shifts))]
     example = next(iter(first.configs))
-    held = [
-        f'held_out["{s}"]  # {what}'
-        for s, what in (_SPLITS_BY_SIZE if first.by_size else _SPLITS).items()
+    lines = [
+        f'held_out["{s}"]  # {comment}'
+        for s, comment in (_SPLITS_BY_SIZE if first.by_size else _SPLITS).items()
         if s in manifest.configs[example]
     ]
     collection = manifest.collection
     parts = [
         *_front_matter(manifest),
         "",
-        _ABOUT.format(name=DATASET_NAME, example=example, shift=first.name, splits="\n".join(held)),
+        _ABOUT.format(
+            name=DATASET_NAME, example=example, shift=first.name, splits="\n".join(lines)
+        ),
     ]
     if not manifest.texts:
         parts.append(_NEVER_TEXTS if manifest.without_texts() else _IDS_ONLY)
     if any(map(holds_triples, manifest.configs)):
         parts.append(_TRIPLES_NOTE)
     parts += [
-        "## What is in it",
+        "## Contents",
         "",
         f"- data version {manifest.data_version}, edition `{manifest.edition}`, "
         f"content `{manifest.content_digest}`",
@@ -181,25 +183,25 @@ def render_card(manifest: Manifest, folder: Path) -> str:
 
 
 def _official_validation(manifest: Manifest) -> Sequence[str]:
-    """Return the lines on an imported data set's validation queries, which the release lacks."""
+    """Return the card's lines on the validation queries of an imported data set; else none."""
     facts = manifest.parameters.get("validation")
     if facts is None:
         return []
     if not facts["queries"]:
         return [
-            f"- no validation queries: the release names none, and {facts['why']}; what is trained "
-            "on this data is trained to the end, without early stopping"
+            f"- no validation queries: the release has none, and {facts['why']}; models trained on "
+            "this data cannot use early stopping"
         ]
     return [
-        f"- {facts['queries']} validation queries, the same for every shift: the release names "
+        f"- {facts['queries']} validation queries, the same for every shift: the release has "
         "none; msshift-bench sampled these by the keyed hash of their ids "
-        f"(seed {facts['seed']}) from the {facts['sampled_from']} joined training queries that no "
-        "test set and no training set of any shift holds"
+        f"(seed {facts['seed']}) from the {facts['sampled_from']} joined training queries that are "
+        "in no test set and no training set of any shift"
     ]
 
 
 def _front_matter(manifest: Manifest) -> Sequence[str]:
-    """Return the lines of YAML, whose values are JSON: a line for every field and every config."""
+    """Return the lines of the YAML front matter: one per field and config, with JSON values."""
     licence = licence_of(manifest)
     licensed = {"license": licence}
     if licence not in (*LICENCES, UNKNOWN):
@@ -245,7 +247,7 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
         f"{shift.description[0].upper()}{shift.description[1:]}; rule `{facts['rule']}`, "
         f"{_inline(facts['parameters'])}.",
         "",
-        f"| group | what | {' | '.join(PLACES)} | detects |",
+        f"| group | description | {' | '.join(PLACES)} | detects |",
         "|---|---|" + "---|" * len(PLACES) + "---|",
         *(
             f"| {group} | {about} | {' | '.join(str(counts[group][p]) for p in PLACES)} | "
@@ -261,14 +263,14 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
 
 
 def _near_training(facts: Mapping[str, Any], *, by_size: bool) -> Sequence[str]:
-    """Return the lines that say how near test and training queries are; older builds have none."""
+    """Return the card's lines on test queries similar to training queries; [] for older builds."""
     where = "in each training set" if by_size else "in the experiment that holds their group out"
     lines = []
     if "same_words" in facts:
         each = ", ".join(f"{group} {count}" for group, count in facts["same_words"].items())
         lines += [
-            "Test queries with a training query of the same words, spelling and order aside, "
-            f"{where}: {each}.",
+            "Test queries with the same words as a training query, regardless of spelling and "
+            f"order, {where}: {each}.",
             "",
         ]
     if "near_duplicates" in facts:
@@ -283,7 +285,7 @@ def _near_training(facts: Mapping[str, Any], *, by_size: bool) -> Sequence[str]:
 
 
 def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Sequence[str]:
-    """Return the lines that describe each topic's queries, so that a reader recognises it."""
+    """Return the card's lines on each topic: its top terms and example queries."""
     lines = []
     for group, query_ids in found["examples"].items():
         # In JSON a query may have line breaks, which would end the list.
@@ -292,8 +294,8 @@ def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Seque
         lines.append(f"- **{group}**: {terms}" + (f". For example: {examples}" if examples else ""))
     lines += [
         "",
-        "A query's margin is 1 - d1/d2, of its distances to the two nearest of the clusters' "
-        f"centroids: {_inline(found['margins'])}.",
+        "A query's margin is 1 - d1/d2, where d1 and d2 are its distances to the nearest and "
+        f"second-nearest centroid of a cluster: {_inline(found['margins'])}.",
         "",
     ]
     return lines
@@ -319,7 +321,7 @@ def _inline(values: Mapping[str, object]) -> str:
 
 
 def _columns(config: str, shifts: Mapping[str, Shift], *, texts: bool) -> dict[str, dict[str, str]]:
-    """Return column -> its type, as the front matter of a card says it."""
+    """Return column -> its type, in the form of the card's front matter."""
     if holds_triples(config):
         return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
     _, held_out = parse_config(config, shifts)
@@ -332,13 +334,16 @@ def _columns(config: str, shifts: Mapping[str, Shift], *, texts: bool) -> dict[s
 
 
 def show_detectable(queries: int) -> str:
-    """Return the smallest Rel Loss that so many test queries can show, e.g. ``2.3%``, or ``-``."""
-    found = detectable_rel_loss(queries)
-    return "-" if found is None else f"{found:.1%}"
+    """Return the smallest Rel Loss that `queries` test queries can detect, e.g. ``2.3%``.
+
+    It is ``-`` if they can detect none.
+    """
+    loss = detectable_rel_loss(queries)
+    return "-" if loss is None else f"{loss:.1%}"
 
 
 def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
-    """Return tables of a manifest's shifts: rows by group and split, and top terms of topics."""
+    """Return tables of a manifest's shifts: numbers of rows by group and split, and top terms."""
     tables = []
     for name, facts in shifts.items():
         rows = [
@@ -355,17 +360,17 @@ def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
 
 
 def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:
-    """Return what the figures of `show_detectable` rest on, and the groups that are too small.
+    """Return notes on the assumptions of `show_detectable`, and on groups with too few queries.
 
     Args:
         shifts: a manifest's shifts.
-        column: how the column of the figures is called.
+        column: the name of the table column with the values of `show_detectable`.
     """
     lines = [
         f"{column}: the smallest Rel Loss that a two-sided test at {SIGNIFICANT:.0%} finds in "
-        f"{POWER:.0%} of cases. It assumes that scores have a standard deviation over queries of "
-        f"{ASSUMED_DEVIATION:g} x Avg In and that Avg In and Out correlate at "
-        f"{ASSUMED_CORRELATION:g}, and counts no other seeds"
+        f"{POWER:.0%} of cases. It assumes that the standard deviation of scores over queries is "
+        f"{ASSUMED_DEVIATION:g} x Avg In, and that Avg In and Out have a correlation of "
+        f"{ASSUMED_CORRELATION:g}. It ignores the variance between seeds"
     ]
     needed = queries_to_detect(PUBLISHED_LOSS)
     small = {
@@ -376,13 +381,13 @@ def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:
     if named:
         lines.append(
             f"too small to detect {PUBLISHED_LOSS:.1%}, the median of MS-Shift's published losses "
-            f"(that takes {needed} test queries): {'; '.join(named)}"
+            f"(it needs {needed} test queries): {'; '.join(named)}"
         )
     return lines
 
 
 PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
-"""Data version -> the day on which its building rules were published, not the day of a build."""
+"""Data version -> publication date of its building rules; it is not the date of a build."""
 
 _FORMAT = "http://mlcommons.org/croissant/1.1"
 _RESPONSIBLE_USE = "http://mlcommons.org/croissant/RAI/1.0"
@@ -397,22 +402,22 @@ _KEYWORDS = (
     "benchmark",
 )
 _SUMMARY = (
-    "MS-Shift cuts the queries of a collection into groups and asks how much a retriever loses on "
-    "the queries of a group that was held out of its training."
+    "MS-Shift cuts the queries of a collection into groups and measures how much a retriever loses "
+    "on the queries of a group that was held out of its training."
 )
 
 _COLUMNS = {
     "query_id": "The query's id in the collection.",
     "text": "The query's text.",
-    "group": "The group of the shift that the query is in.",
-    "split": "The split that the query is in: train, validation or test; or unused.",
+    "group": "The query's group of the shift.",
+    "split": "The query's split: train, validation or test; or unused.",
     "relevant_doc_ids": "The ids of the passages judged relevant to the query.",
-    "relevances": "How relevant each of these passages was judged, from 1 on.",
+    "relevances": "The level of relevance of each of these passages, from 1.",
     "positive_id": "The id of a passage judged relevant to the query.",
-    "negative_id": "The id of a passage that BM25 ranks high and nobody judged relevant.",
+    "negative_id": "The id of a passage that BM25 ranks high and that is not judged relevant.",
 }
 
-# What mlcroissant writes for version 1.1; it warns where one of these keys is missing.
+# The context that mlcroissant writes for version 1.1; it warns about missing keys.
 _CONTEXT: Mapping[str, object] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -462,16 +467,16 @@ def render_croissant(manifest: Manifest) -> dict[str, Any]:
     """Return the metadata of a data set as JSON values.
 
     Every Parquet file is a FileObject with its digest. Every split of every config is a RecordSet
-    named ``<config>/<split>``; where it is spread over several files they form a FileSet of that
-    config and split, read in the order of their names.
+    named ``<config>/<split>``. Several files of one split form a FileSet, which is read in the
+    order of the file names.
 
     Raises:
-        IntegrityError: if the data set has a version that this package does not know.
+        IntegrityError: if this package does not know the data set's version.
     """
     if manifest.data_version not in PUBLISHED:
         raise IntegrityError(
-            f"data version {manifest.data_version} is not known to this version of msshift-bench, "
-            f"which knows {', '.join(PUBLISHED)}; use the version that built the data set"
+            f"data version is {manifest.data_version}, expected {', '.join(PUBLISHED)}; use the "
+            "version of msshift-bench that built the data set"
         )
     licence, shifts = licence_of(manifest), known_shifts(manifest.shifts)
     splits = [

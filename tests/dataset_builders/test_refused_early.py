@@ -32,6 +32,6 @@ def test_an_unknown_rule_is_refused_before_the_collection_is_opened(tmp_path: Pa
 
 
 def test_a_release_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"no folder .*nowhere; give that of a checkout"):
+    with pytest.raises(NotFoundError, match=r"no folder .*nowhere; give the folder of a checkout"):
         import_official(tmp_path / "nowhere", tmp_path / "out")
     assert not list(tmp_path.iterdir())

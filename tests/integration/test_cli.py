@@ -47,7 +47,7 @@ def test_build_writes_its_manifest_and_ends_with_what_the_groups_can_show(
         group: f"{detectable_rel_loss(int(test)):.1%}" for group, test, _ in rows
     }
     assert len(rows) == 2
-    assert "(that takes 456 test queries): length short, long" in done.stdout
+    assert "(it needs 456 test queries): length short, long" in done.stdout
     manifest = json.loads(msshift(*build, "--format", "json").stdout)
     assert manifest["content_digest"][:12] in done.stderr
     assert set(manifest["configs"]) == {"length", "length-short", "length-long"}
