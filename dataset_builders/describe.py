@@ -67,10 +67,10 @@ held_out = load_dataset("{name}", "{example}")
 ```
 
 A row contains `query_id`, `text`, `group`, `relevant_doc_ids` and, in the same order, `relevances`:
-the level of relevance of each passage, from 1. A config with the name of a shift (`{shift}`)
-contains all its queries, with their `split`. Queries with the split `unused` are in no experiment,
-so that all groups have the same number of training queries. Passages are not part of the data set:
-ids refer to the collection named below.
+the level of relevance of each passage, from 1. A config with a shift's name (`{shift}`) contains
+all its queries, with their `split`. Queries with the split `unused` are in no experiment, so that
+all groups have the same number of training queries. Passages are not part of the data set: ids
+refer to the collection named below.
 """
 
 _SPLITS = {

@@ -1,15 +1,15 @@
 """k-means whose result is the same on every machine, for any number of threads and any BLAS.
 
-Two k-means libraries, or one with two thread counts, disagree on some labels because 32-bit sums
-depend on their order. Here no rounding that depends on an order decides anything:
+Two k-means libraries, or one with two thread counts, disagree on some labels, because 32-bit sums
+depend on the order of their terms. In this module no label depends on such an order:
 
-- Labels: a 32-bit matrix product *proposes* the nearest centroid of a row: it settles the row only
-  if the two best are further apart than its rounding error can be; see `_Proposals`. All other
-  rows are *decided* by 64-bit distances, summed in an order that the code spells out; see
-  `squared_distances`. As the bound covers the error of those, too, every label is the one that
-  64-bit distances alone would give.
-- Centroids: rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so that
-  they depend neither on their order nor on rows that were added and taken away before.
+- Labels: a 32-bit matrix product *proposes* the nearest centroid of a row. The proposal counts only
+  if its lead over the second-nearest centroid exceeds the rounding error; see `_Proposals`. All
+  other rows are *decided* by 64-bit distances, summed in a fixed order; see `squared_distances`.
+  The bound covers the error of 64-bit distances, too. So every label equals the label by 64-bit
+  distances alone.
+- Centroids: rows are added as integer multiples of a small step (`_Sums`). Such sums are exact, so
+  they depend neither on the order of rows nor on rows that were added and removed before.
 - Draws: sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
 
 Sources: Lloyd (1982), "Least squares quantization in PCM"; Arthur and Vassilvitskii (2007),
@@ -37,22 +37,22 @@ Labels: TypeAlias = NDArray[np.int32]
 
 _SAMPLE_PER_CLUSTER = 64
 _SAMPLED = 1024
-"""Rows of the sample that a thread weighs at a time."""
+"""Rows of the sample that a thread weights at a time."""
 _PART = 128
-"""Rows per sum, and pairs per 64-bit computation, few enough to stay in the processor's cache."""
+"""Rows per sum, and pairs per 64-bit computation; small enough for the processor's cache."""
 _BLOCK = 4096
 """Rows per matrix product."""
 _LARGEST_NORM = 1e18
-"""Squares and products of longer vectors could leave the range of 32-bit floats."""
+"""Largest length of a vector; squares of longer ones could exceed the range of 32-bit floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The result of `kmeans`. Clusters are numbered by size, the largest is 0.
+    """The result of `kmeans`. Clusters are numbered by size; the largest is 0.
 
     Attributes:
         centroids: shape (k, d).
-        labels: shape (n,): the nearest centroid of each row, as `assign` gives it.
+        labels: shape (n,): the nearest centroid of each row; see `assign`.
         margins: shape (n,), from 0 to 1; see `assign`.
         inertia: the sum of the squared distances of all rows to their centroids.
     """
@@ -68,28 +68,31 @@ def kmeans(
 ) -> Clusters:
     """Cluster the rows of a matrix by Lloyd's algorithm.
 
-    It starts from k-means++ on the 64 k rows whose keys have the smallest keyed hashes (on all, if
-    there are fewer), and ends when no label changes or after `iterations` moves of the centroids.
-    A cluster that loses all its rows is moved to the row that is farthest from its own centroid.
-    Identical vectors always get the same label. Clusters are numbered by size, descending, ties by
-    the smallest key; a row exactly half-way between two belongs to the lower number.
+    It starts with k-means++ on a sample: the 64 k rows whose keys have the smallest keyed hashes,
+    or all rows if there are fewer. It ends when no label changes, or after `iterations` moves of
+    the centroids. An empty cluster is moved to the row that is farthest from its own centroid.
+    Identical vectors always get the same label. Clusters are numbered by size, descending; ties are
+    broken by the smallest key. A row half-way between two centroids gets the lower number.
 
     Args:
-        vectors: shape (n, d), finite; may be a memory map, it is read in blocks.
+        vectors: shape (n, d), finite; may be a memory map, which is read in blocks.
         keys: a key for each row, e.g. its query_id, ascending, so that the result does not depend
-            on the order in which rows were first listed.
+            on the original order of the rows.
         k: the number of clusters.
-        iterations: at most how often the centroids move.
+        iterations: the most moves of the centroids.
         seed: the seed of the sample and of k-means++.
 
     Raises:
-        UsageError: if the arguments do not fit together, or the keys are not ascending.
-        DataError: if the vectors are not finite, or fewer than `k` of those sampled are distinct.
+        UsageError: if `k` or `iterations` is out of range, or the keys do not fit the rows or are
+            not ascending.
+        DataError: if a vector is not finite, or the sample has fewer than `k` distinct vectors.
     """
     if not 2 <= k <= len(vectors):
-        raise UsageError(f"k-means: k must be from 2 to the number of rows, {len(vectors)}: {k}")
+        raise UsageError(
+            f"k-means: k must be from 2 to the number of rows, {len(vectors)}, got {k}"
+        )
     if iterations < 1:
-        raise UsageError(f"k-means: iterations must be at least 1: {iterations}")
+        raise UsageError(f"k-means: iterations must be at least 1, got {iterations}")
     _check_keys(keys, len(vectors))
     norms, peaks = measure(vectors)
     centroids = _first_centroids(vectors, keys, k, seed)
@@ -112,12 +115,12 @@ def kmeans(
 
 
 class _Sums:
-    """The exact sums of the clusters' rows, on a grid.
+    """The exact sums of the clusters' rows, as integer multiples of a step per column.
 
-    A column's grid is the power of two that lets n values of its largest magnitude sum to less
-    than 2^53 steps: every partial sum, in any order, is then a whole number that 64-bit floats
-    hold exactly. At n = 500,000 a step is 2^-33 of the column's largest magnitude or less, far
-    finer than what 32-bit floats resolve there.
+    A column's step is a power of two, such that n values of the largest magnitude in the column sum
+    to less than 2^53 steps. So every partial sum, in any order, is an integer that a 64-bit float
+    represents exactly. At n = 500,000 a step is at most 2^-33 of the column's largest magnitude,
+    far below the resolution of 32-bit floats.
     """
 
     def __init__(self, vectors: Vectors, peaks: Vectors, k: int) -> None:
@@ -128,7 +131,7 @@ class _Sums:
         self._sizes = np.zeros(k, np.int64)
 
     def move(self, rows: Ints, old: Labels, new: Labels) -> None:
-        """Take `rows` from their old clusters (-1 is none) and add them to their new ones."""
+        """Move `rows` from their old clusters (-1 for none) to their new clusters."""
         for labels, sign in ((old, -1), (new, 1)):
             order = np.argsort(labels, kind="stable")
             clusters, starts = np.unique(labels[order], return_index=True)
@@ -144,16 +147,16 @@ class _Sums:
         self._sizes[cluster] += sign * len(members)
 
     def centroids(self, previous: Floats) -> Floats:
-        """Return the means of the clusters; an empty one keeps its centroid."""
+        """Return the means of the clusters; an empty cluster keeps its previous centroid."""
         sizes = self._sizes[:, np.newaxis]
         return np.where(sizes > 0, self._sums / np.maximum(sizes, 1) * self._step, previous)
 
 
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
-    """Move each empty cluster to a row that is farthest from its own centroid.
+    """Return the centroids, with each empty cluster moved to a row far from its own centroid.
 
-    The first empty cluster takes the farthest row, the next the farthest with another vector;
-    equally far, the first row. As k vectors at least are distinct, there are enough.
+    The first empty cluster gets the farthest row, the next the farthest row with another vector;
+    ties go to the first row. At least k vectors are distinct, so there are enough rows.
     """
     empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
     if empty.size == 0:
@@ -171,11 +174,10 @@ def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
 
 
 def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
-    """Number the clusters, and label all rows by the final centroids.
+    """Number the clusters by size, and label all rows by the final centroids.
 
-    Moving an empty cluster lowers the inertia. Numbering by size, and giving the rows that are
-    half-way between clusters to the lower number, both lower the sum of size times number. So the
-    loop ends.
+    The loop ends: moving an empty cluster lowers the inertia. Numbering by size, and giving a row
+    half-way between clusters the lower number, both lower the sum of size times number.
     """
     k = len(centroids)
     labels, nearest, second = two_nearest(vectors, norms, centroids)
@@ -198,7 +200,7 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
 
 
 def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -> Floats:
-    """Choose k rows of a sample by k-means++: each by its squared distance to those before."""
+    """Choose k rows of a sample by k-means++, weighted by squared distance to earlier choices."""
     rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
     centroids = np.empty((k, vectors.shape[1]))
@@ -212,19 +214,19 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
     for turn in range(k):
         if not weights.any():
             raise DataError(
-                f"k-means: {len(rows)} rows hold {turn} distinct vectors, and {k} clusters "
-                f"need {k}; embed with another encoder"
+                f"k-means: {len(rows)} rows hold {turn} distinct vectors, expected at least {k}, "
+                "one per cluster; use another encoder, or fewer clusters"
             )
         sums = np.cumsum(weights)
         place = np.searchsorted(sums, _uniform(seed, turn) * sums[-1], side="right")
-        # the product may round up to the sum itself
+        # The product may round up to the sum itself.
         centroids[turn] = sampled[min(int(place), int(np.flatnonzero(weights)[-1]))]
         in_parallel(weigh, slices(len(rows), _SAMPLED))
     return centroids
 
 
 def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
-    """Return the rows whose keys have the smallest keyed hashes, ascending; at most `count`."""
+    """Return the `count` rows whose keys have the smallest keyed hashes, in ascending order."""
     if len(keys) <= count:
         return np.arange(len(keys))
     hashes = keyed_hashes(keys, f"{seed}/k-means/sample")
@@ -238,7 +240,7 @@ def _uniform(seed: int, turn: int) -> float:
 
 def _check_keys(keys: Sequence[str], rows: int) -> None:
     if len(keys) != rows:
-        raise UsageError(f"k-means: {len(keys)} keys for {rows} rows")
+        raise UsageError(f"k-means: got {len(keys)} keys for {rows} rows; give one key per row")
     for place, (key, following) in enumerate(pairwise(keys)):
         if key >= following:
             raise UsageError(
@@ -248,29 +250,33 @@ def _check_keys(keys: Sequence[str], rows: int) -> None:
 
 
 def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
-    """Give each row its nearest centroid; ties go to the lower index.
+    """Return the nearest centroid of each row, and how clearly it is the nearest.
 
     Args:
-        vectors: shape (n, d), finite; may be a memory map, it is read in blocks.
+        vectors: shape (n, d), finite; may be a memory map, which is read in blocks.
         centroids: shape (k, d), finite, k at least 2.
 
     Returns:
-        The labels, shape (n,), and the margins, shape (n,): 1 - d1 / d2 with the Euclidean
-        distances to the nearest and the second nearest centroid. 0 is a tie, 1 is on the centroid.
-        As a ratio it does not depend on the scale of the encoder.
+        The labels, shape (n,), where ties go to the lower index, and the margins, shape (n,). A
+        margin is 1 - d1 / d2, where d1 and d2 are the Euclidean distances to the nearest and the
+        second-nearest centroid. It is 0 for a tie and 1 for a row on the centroid, and does not
+        depend on the scale of the encoder.
 
     Raises:
         UsageError: if the shapes or types do not fit together.
-        DataError: if a value is not finite, or beyond 1e18.
+        DataError: if a value is not finite, or a vector is longer than 1e18.
     """
     norms, _ = measure(vectors)
     if centroids.ndim != 2 or len(centroids) < 2 or centroids.shape[1] != vectors.shape[1]:
         raise UsageError(
-            f"centroids have shape {centroids.shape}; expected at least 2 of {vectors.shape[1]} "
-            "columns, like the vectors"
+            f"centroids have shape {centroids.shape}; expected at least 2 rows and "
+            f"{vectors.shape[1]} columns, as in the vectors"
         )
     if not np.linalg.norm(centroids, axis=1).max() < _LARGEST_NORM:
-        raise DataError(f"a centroid holds a value that is not finite or beyond {_LARGEST_NORM:g}")
+        raise DataError(
+            f"a centroid has a value that is not finite, or is longer than {_LARGEST_NORM:g}; "
+            "cluster the vectors again"
+        )
     labels, nearest, second = two_nearest(vectors, norms, centroids)
     return labels, margins_of(nearest, second)
 
@@ -283,8 +289,8 @@ def squared_distances(
 ) -> Floats:
     """Return the squared distance of each pair of a row and a cluster, in 64 bits.
 
-    Every operation is one correctly rounded addition or product of 64-bit floats, in a fixed
-    order: the bits are the same on every processor.
+    Every operation is one correctly rounded addition or multiplication of 64-bit floats, in a fixed
+    order. So the result is the same on every processor, to the last bit.
     """
     result = np.empty(len(rows))
     for pairs in slices(len(rows), _PART):
@@ -295,7 +301,7 @@ def squared_distances(
 
 
 def _sum_by_halves(values: Floats) -> Floats:
-    """Sum each row by adding its upper half to its lower half until one is left; overwrites."""
+    """Sum each row by adding its upper half to its lower half repeatedly; overwrites `values`."""
     width = values.shape[1]
     while width > 1:
         half = width // 2
@@ -305,24 +311,24 @@ def _sum_by_halves(values: Floats) -> Floats:
 
 
 class _Proposals:
-    """Centroids, prepared for 32-bit proposals, and how far those may be wrong.
+    """Centroids, prepared for 32-bit proposals, and the bound on the error of the proposals.
 
     With a fixed centre m and c' = c - m, the squared distance of x and c is
 
         |x - m|^2 - 2 (x.c' - h),    h = (|c|^2 - |m|^2) / 2,
 
-    so that the nearest centroid has the largest score x.c' - h. With u = 2^-24 and
-    g = (d + 4) u / (1 - (d + 4) u), summed in any order and with or without fused multiplication,
-    a computed score differs from the exact one by at most
+    so that the nearest centroid has the largest score x.c' - h. Let u = 2^-24 and
+    g = (d + 4) u / (1 - (d + 4) u). Summed in any order, with or without fused multiplication, a
+    computed score differs from the exact score by at most
 
         E = g |x| max|c'| + 3 u max|h| + e (|x| + max|c|)^2 + t
 
-    where the first term covers the rounding of c' to 32 bits and the product (Higham, equation
-    3.5), the second the rounding of h and its subtraction; e = (d + 8) 2^-52 covers h itself and
-    the 64-bit distances by which the other rows are decided, and t = (d + 2) 2^-126 underflow.
-    Scores more than 2 E apart are in the order that 64-bit distances give.
+    The first term covers the rounding of c' to 32 bits and the product (Higham, equation 3.5). The
+    second covers the rounding of h and its subtraction. e = (d + 8) 2^-52 covers h itself and the
+    64-bit distances of the decided rows. t = (d + 2) 2^-126 covers underflow. Scores more than 2 E
+    apart are in the order of the 64-bit distances.
 
-    The closer m is to the centroids, the smaller E.
+    The closer m is to the centroids, the smaller is E.
     """
 
     def __init__(self, centroids: Floats, centre: Floats) -> None:
@@ -343,7 +349,7 @@ class _Proposals:
         scores = block @ self._factors
         scores -= self._halves
         error = self._per_norm * norms + self._double * (norms + self._longest) ** 2
-        # 1% makes up for the rounding of the norms, and of this
+        # 1% covers the rounding of the norms, and of this expression.
         return scores, 2.02 * (error + self._constant)
 
 
@@ -354,21 +360,21 @@ def two_nearest(
 
     Args:
         vectors: shape (n, d).
-        norms: their lengths, shape (n,).
+        norms: the lengths of the vectors, shape (n,).
         centroids: shape (k, d); ties go to the lower index.
-        only_labels: compute no 64-bit distance for rows that the proposals settle. The distances
-            then mean nothing.
+        only_labels: compute 64-bit distances only for rows without a sure proposal. The returned
+            distances are then undefined.
     """
     table = _Proposals(centroids, centroids.mean(axis=0))
     labels = np.empty(len(vectors), np.int32)
     distances = np.empty((2, len(vectors)))
 
-    def look(rows: slice) -> None:
+    def label(rows: slice) -> None:
         block = vectors[rows]
         scores, slack = table.scores(block, norms[rows])
         best, first, second = _two_largest(scores)
         if only_labels:
-            # "not larger" rather than "smaller": scores that overflowed leave a row undecided, too
+            # "not larger" rather than "smaller": a row with overflowed scores is undecided, too.
             open_rows, threshold = np.flatnonzero(~(first - second - slack > 0)), first - slack
         else:
             open_rows, threshold = np.arange(len(block)), second - slack
@@ -377,12 +383,12 @@ def two_nearest(
         labels[rows] = best
         distances[:, rows.start + open_rows] = squared
 
-    in_parallel(look, slices(len(vectors), _BLOCK))
+    in_parallel(label, slices(len(vectors), _BLOCK))
     return labels, distances[0], distances[1]
 
 
 def _two_largest(scores: Vectors) -> tuple[Ints, Floats, Floats]:
-    """Return where each row is largest, its largest value and its second largest."""
+    """Return for each row the column of the largest value, this value, and the second largest."""
     rows = np.arange(len(scores))
     best = scores.argmax(axis=1)
     first = scores[rows, best]
@@ -400,9 +406,12 @@ def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
 def _decide(
     block: Vectors, contenders: NDArray[np.bool_], centroids: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Return each row's nearest contender, and the two smallest squared distances.
+    """Return each row's nearest centroid, and its two smallest squared distances.
 
-    Every row has two contenders at least.
+    Args:
+        block: the rows.
+        contenders: shape (rows, k): the centroids to compare; at least two per row.
+        centroids: shape (k, d).
     """
     rows, clusters = np.nonzero(contenders)
     squared = squared_distances(block, rows, centroids, clusters)
@@ -412,7 +421,7 @@ def _decide(
 
 
 def margins_of(nearest: Floats, second: Floats) -> Floats:
-    """Return the margins that belong to the two smallest squared distances; see `assign`."""
+    """Return the margins of rows from their two smallest squared distances; see `assign`."""
     ratio = np.ones_like(nearest)
     np.divide(np.sqrt(nearest), np.sqrt(second), out=ratio, where=second > 0)
     return 1 - ratio
@@ -422,25 +431,25 @@ def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
     """Return the length of each row and the largest magnitude in each column.
 
     Raises:
-        UsageError: if it is not a matrix of 32-bit floats.
-        DataError: if a value is not finite, or beyond 1e18.
+        UsageError: if `vectors` is not a matrix of 32-bit floats.
+        DataError: if a value is not finite, or a row is longer than 1e18.
     """
     if vectors.ndim != 2 or vectors.dtype != np.float32:
         raise UsageError(
-            "vectors must be a matrix of 32-bit floats, not of shape "
+            "vectors must be a matrix of 32-bit floats, got shape "
             f"{vectors.shape} and type {vectors.dtype}"
         )
     norms = np.empty(len(vectors))
     peaks = np.zeros(vectors.shape[1], np.float32)
     for rows in slices(len(vectors), _BLOCK):
         block = vectors[rows]
-        with np.errstate(over="ignore", invalid="ignore"):  # errors are reported below
+        with np.errstate(over="ignore", invalid="ignore"):  # Raised below, as a DataError.
             norms[rows] = np.linalg.norm(block, axis=1)
             np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
     wrong = np.flatnonzero(~(norms < _LARGEST_NORM))
     if wrong.size:
         raise DataError(
-            f"{wrong.size} of {len(vectors)} vectors hold a value that is not finite or beyond "
-            f"{_LARGEST_NORM:g}; the first is row {wrong[0]}"
+            f"{wrong.size} of {len(vectors)} vectors, the first in row {wrong[0]}, have a value "
+            f"that is not finite, or are longer than {_LARGEST_NORM:g}; check the encoder's output"
         )
     return norms, peaks

@@ -1,13 +1,13 @@
-"""Negatives: passages that BM25 ranks high and nobody judged relevant.
+"""Negatives: passages that BM25 ranks high and that are not judged relevant.
 
 Source: MS-Shift (ECIR 2023), section 3.1: 100 negatives per training query, sampled with BM25.
 
-Published triples and baselines follow one rule. From a query's first passages without the relevant
-ones, it takes those with the smallest keyed hashes. The keyed hash of a pair has 64 bits: the
-BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id keyed by the seed, through the
-finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-OOPSLA 2014). So the choice depends on the seed, the query and the candidates alone, and a passage
-is hashed once, however many queries find it. A query that matches too few passages gets other
+Published triples and baselines follow one rule. The candidates are a query's first passages without
+the relevant ones. The negatives are the candidates with the smallest keyed hashes. The keyed hash
+of a pair has 64 bits. It is the BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id
+keyed by the seed, through the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", OOPSLA 2014). So the choice depends on the seed, the query and the
+candidates alone, and each passage is hashed only once. A query with too few candidates gets other
 passages of the collection.
 """
 
@@ -41,29 +41,29 @@ from msshift_bench.search import (
 )
 
 BLOCK_QUERIES = 2_000
-"""Training queries whose negatives are kept together."""
+"""Training queries whose negatives are stored in one block."""
 
 Chooser = Callable[[Sequence[Row]], npt.NDArray[Any]]
-"""A function that returns the doc_ids of the negatives of some queries: ``(queries, count)``."""
+"""A function from queries to the doc_ids of their negatives, of shape ``(queries, count)``."""
 
 
 def sample_negatives(
     index: Bm25, rows: Sequence[Row], *, count: int, depth: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
-    """Choose passages that BM25 ranks high and nobody judged relevant, for each training query.
+    """Choose negatives for each training query: passages that BM25 ranks high, not judged relevant.
 
     Args:
         index: the index of the collection.
         rows: the training queries.
         count: negatives per query.
-        depth: how far down the ranking candidates are taken from, e.g. 1000.
+        depth: number of first passages of the ranking that are candidates, e.g. 1000.
         seed: the seed of the random choice.
 
     Yields:
         `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
 
     Raises:
-        DataError: if a query has not so many passages that are not relevant to it.
+        DataError: if a query has fewer than `count` passages that are not relevant to it.
     """
     if count == 0:
         yield from (() for _ in rows)
@@ -84,12 +84,12 @@ def _chooser(index: Bm25, count: int, depth: int, seed: int) -> Chooser:
 def ranked_negatives(
     ids: PassageIds, rows: Sequence[Row], rankings: Iterable[Ranking], *, count: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
-    """Choose from given rankings as `sample_negatives` does from BM25's.
+    """Choose negatives from given rankings, by the rule of `sample_negatives`.
 
     Args:
         ids: the doc_ids of the collection.
         rows: the training queries.
-        rankings: one for each row; all of its passages are candidates.
+        rankings: one ranking for each row; all of its passages are candidates.
         count: negatives per query, at least 1.
         seed: the seed of the random choice.
 
@@ -97,13 +97,13 @@ def ranked_negatives(
         `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
 
     Raises:
-        DataError: if a query has not so many passages that are not relevant to it.
+        DataError: if a query has fewer than `count` passages that are not relevant to it.
     """
     rule = _rule(ids, count, seed)
     for part in batches(zip(rows, rankings, strict=True), BATCH):
-        found = [ids.rows(list(ranking)) for _, ranking in part]
-        candidates = np.full((len(part), max(1, *map(len, found))), -1)
-        for place, places in enumerate(found):
+        ranked = [ids.rows(list(ranking)) for _, ranking in part]
+        candidates = np.full((len(part), max(1, *map(len, ranked))), -1)
+        for place, places in enumerate(ranked):
             candidates[place, : len(places)] = places
         yield from map(tuple, ids.ids[rule([row for row, _ in part], candidates)].tolist())
 
@@ -111,7 +111,7 @@ def ranked_negatives(
 def random_negatives(
     ids: PassageIds, rows: Sequence[Row], *, count: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
-    """Draw passages of the whole collection that nobody judged relevant, for each training query.
+    """Draw negatives for each training query from all passages that are not judged relevant.
 
     A passage is drawn at most once for a query. The draw depends on the seed, the query and the
     doc_ids alone.
@@ -126,7 +126,7 @@ def random_negatives(
         `count` doc_ids for each row, in the order of the rows.
 
     Raises:
-        DataError: if a query has not so many passages that are not relevant to it.
+        DataError: if a query has fewer than `count` passages that are not relevant to it.
     """
     key = f"{seed}/random negatives"
     for row in rows:
@@ -135,7 +135,7 @@ def random_negatives(
 
 
 def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], Ints], Ints]:
-    """Return the rule, which holds the hash of every passage.
+    """Return the function that chooses negatives from candidates.
 
     Args:
         ids: the doc_ids of the collection.
@@ -143,9 +143,9 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
         seed: the seed of the random choice.
 
     Returns:
-        A function that takes queries and their candidates, rows of the collection of shape
-        ``(queries, candidates)`` with -1 for none, and returns the negatives: rows of the
-        collection, of shape ``(queries, count)``; by keyed hash, ascending.
+        A function that takes queries and their candidates, of shape ``(queries, candidates)`` with
+        -1 for none. It returns the negatives, of shape ``(queries, count)``; by keyed hash,
+        ascending. Candidates and negatives are row numbers of the collection.
     """
     key = f"{seed}/negatives"
     hashes = _hashes(ids.ids)
@@ -166,9 +166,9 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
         places, columns = np.nonzero(allowed)
         rows = candidates[places, columns]
         order = np.lexsort((ids.order[rows], keys[places, columns], places))
-        rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
+        rows = rows[order]  # The places need no reordering: they are sorted already.
         ranks = np.arange(len(rows)) - np.searchsorted(places, places)
-        first = ranks < count  # all, unless two hashes are equal
+        first = ranks < count  # All of them, unless two hashes are equal.
         chosen = np.full((len(queries), count), -1)
         chosen[places[first], ranks[first]] = rows[first]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
@@ -180,7 +180,7 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
 
 
 def _relevant(ids: PassageIds, queries: Sequence[Row]) -> list[list[int]]:
-    """Return the rows of the passages relevant to each query."""
+    """Return for each query the row numbers of its relevant passages in the collection."""
     places = iter(ids.rows([doc_id for query in queries for doc_id in query.relevant_doc_ids]))
     return [
         [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
@@ -196,12 +196,13 @@ def _draw(
     count: int,
     key: str,
 ) -> list[int]:
-    """Fill up a query's negatives with other passages of the collection, none of them relevant."""
+    """Return a query's negatives, filled up to `count` with passages that are not relevant."""
     drawn = list(drawn)
     taken = {*drawn, *relevant}
     if len(ids) - len(taken) < count - len(drawn):
         raise DataError(
-            f"{len(ids)} passages are too few to give query {query_id!r} {count} negatives"
+            f"{len(ids)} passages are too few to give query {query_id!r} {count} negatives; "
+            "give a smaller number of negatives, or a larger collection"
         )
     turn = 0
     while len(drawn) < count:
@@ -231,7 +232,7 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class _NegativesBlock:
-    """Training queries that get negatives, and what decides which."""
+    """A block of training queries, and all settings that determine their negatives."""
 
     passages: str
     parameters: Bm25Parameters
@@ -255,11 +256,11 @@ def mine_negatives(
     block_queries: int = BLOCK_QUERIES,
     words: str = "whitespace",
 ) -> list[KeptArray]:
-    """Choose negatives as `sample_negatives` does, for any number of queries, block by block.
+    """Choose negatives by the rule of `sample_negatives`, and store them in blocks of queries.
 
-    The engine in use carries the blocks out. What stands is not made again, whatever process made
-    it, and what was asked otherwise is not taken. This process opens the index only if it makes a
-    block itself; memory holds only the index, which is kept in the cache.
+    The engine in use computes the blocks. It does not compute a stored block again, if its queries
+    and settings are the same. This process opens the index only if it computes a block itself. Only
+    the index is in memory; it is stored in the cache.
 
     Args:
         collection: the passages.
@@ -267,7 +268,7 @@ def mine_negatives(
         work: the folder of the blocks, unless the engine has a store.
         passages: the digest of the collection's passages; see `digests.ContentDigest`.
         count: negatives per query.
-        depth: how far down the ranking candidates are taken from.
+        depth: number of first passages of the ranking that are candidates.
         seed: the seed of the random choice.
         block_queries: queries per block.
         words: how texts are divided into words (`WORDS`).
@@ -277,8 +278,8 @@ def mine_negatives(
         keyed hash, ascending.
 
     Raises:
-        DataError: if a query has not so many passages that are not relevant to it.
-        UsageError: if a cluster's machines would not find the collection.
+        DataError: if a query has fewer than `count` passages that are not relevant to it.
+        UsageError: if the machines of a cluster cannot find the collection.
     """
     engine = engine_in_use()
     parameters = Bm25Parameters(depth=depth, words=words)
@@ -288,10 +289,10 @@ def mine_negatives(
         return counted(collection.passages(), stage)
 
     @cache
-    def chooser_here() -> Chooser:
+    def local_chooser() -> Chooser:
         return _chooser(kept_index(stream, lambda: passages, parameters), count, depth, seed)
 
-    chooser: Callable[[], Chooser] = chooser_here
+    chooser: Callable[[], Chooser] = local_chooser
     if engine.address is not None:
         address = shared_address(collection)
         chooser = partial(_named_chooser, address, passages, parameters, stemmed_by, count, seed)
@@ -334,55 +335,55 @@ def _named_chooser(
 
 
 def shared_address(collection: Collection) -> str:
-    """Return by what other processes find a collection.
+    """Return the path or name by which other processes open a collection.
 
     Raises:
-        UsageError: if they would not find it.
+        UsageError: if it has neither.
     """
     if collection.address is None:
         raise UsageError(
-            "the machines of a cluster cannot read a collection that has no path and no name: "
+            "the collection has no path and no name, so the machines of a cluster cannot open it; "
             "leave --ray out"
         )
     return collection.address
 
 
-# A process opens an index once for all its tasks.
+# Cached: a process opens an index once for all its tasks.
 @lru_cache(maxsize=1)
 def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str) -> Bm25:
-    """Return BM25's index of a collection that another process has named; for tasks.
+    """Return BM25's index of a collection, in a task of another process.
 
     Args:
-        address: what `shared_address` returned.
-        passages: the digest of its passages.
+        address: the result of `shared_address` in the other process.
+        passages: the digest of the collection's passages.
         parameters: the parameters of the ranking.
-        stemmed_by: what `stemmer_version` returned where the tasks come from.
+        stemmed_by: the result of `stemmer_version` in the other process.
 
     Raises:
-        NotFoundError: if this machine does not find the collection.
-        UsageError: if it finds other passages there, or has another version of the stemmer.
+        NotFoundError: if this machine cannot find the collection.
+        UsageError: if its passages, or the version of the stemmer, differ on this machine.
     """
     installed = stemmer_version(parameters.stemmer)
     if installed != stemmed_by:
         raise UsageError(
-            f"this machine has {installed}, and the tasks come from one with {stemmed_by}: install "
-            "the same version on all machines"
+            f"the stemmer is {installed} on this machine, expected {stemmed_by} as in the process "
+            "that made the tasks; install the same version on all machines"
         )
     collection = open_collection(address)
-    found = ContentDigest()
+    content = ContentDigest()
 
     def stream(_: str) -> Iterator[Passage]:
         for passage in collection.passages():
-            found.add(passage)
+            content.add(passage)
             yield passage
 
     def digest() -> str:
-        return found.hexdigest() if found.rows else passages
+        return content.hexdigest() if content.rows else passages
 
     index = kept_index(stream, digest, parameters)
     if digest() != passages:
         raise UsageError(
-            f"the collection {address} has other passages on this machine: copy the same files to "
-            "all machines"
+            f"the passages of the collection {address} differ on this machine; copy the same files "
+            "to all machines"
         )
     return index

@@ -1,10 +1,10 @@
-"""Whose data a data set is: its licence, and what is said of its origin, uses and limits.
+"""The licence of a data set, and the texts on its origin, uses and limits.
 
-The package knows the licences of two kinds of collections: MS MARCO's, read by ir_datasets or
-imported from the official release, and the generated ones, which are ours. For any other, the user
-states the licence, or the data set says that it is unknown.
+The package knows the licences of two kinds of collections: MS MARCO, read by ir_datasets or
+imported from the official release, and generated collections, which are ours. For any other, the
+user gives the licence; without it, the licence is "unknown".
 
-What is said of origin and use are the responsible-AI fields of Croissant, which the card repeats.
+The texts on origin and use are the responsible-AI fields of Croissant; the card contains them, too.
 Vocabulary: http://mlcommons.org/croissant/RAI/1.0.
 """
 
@@ -19,10 +19,10 @@ from msshift_bench.data import Manifest
 from msshift_bench.errors import UsageError
 
 GENERATED, MS_MARCO, OTHER = "generated", "ms-marco", "other"
-"""Where the queries of a data set come from."""
+"""The possible origins of a data set's queries."""
 
 UNKNOWN = "unknown"
-"""The licence that nobody stated, in the Hub's own word."""
+"""The value for a licence that the user did not give, as on the Hub."""
 
 _CC = "https://creativecommons.org/"
 
@@ -53,10 +53,10 @@ MS_SHIFT = "cc-by-nc-sa-4.0"
 """The licence of the released labels, and of data sets made from MS MARCO's queries."""
 
 _KNOWN = {GENERATED: "apache-2.0", MS_MARCO: MS_SHIFT}
-"""Origin -> the licence that it settles."""
+"""Origin -> the licence of its data."""
 
 _FROM_MS_MARCO = re.compile(r"(?:^|/)(?:neu|ms?)marco(?:[-/]|$)")
-"""Finds MS MARCO's data, and translations of it, among the ids of ir_datasets."""
+"""Matches the ids of MS MARCO's data and their translations in ir_datasets."""
 
 _MOST = 200
 
@@ -66,11 +66,11 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
 
     Args:
         collection: the manifest's facts on the collection; see `Collection.provenance`.
-        licence: an id (in any spelling: ``CC BY 4.0``), or the terms in one line; `None` if the
-            user stated none.
+        licence: the user's licence: an id (in any spelling: ``CC BY 4.0``), or the terms in one
+            line; `None` if the user gave none.
 
     Returns:
-        An id of `LICENCES`, `UNKNOWN`, or the terms as stated.
+        An id of `LICENCES`, `UNKNOWN`, or the terms of the user.
 
     Raises:
         UsageError: if the collection is known to have another licence, or the terms are not one
@@ -82,26 +82,26 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
     text = licence.strip()
     if not text or len(text) > _MOST or not text.isprintable():
         raise UsageError(
-            f"a licence is an id or one line of at most {_MOST} characters: {licence!r}"
+            f"a licence must be an id or one line of at most {_MOST} characters, got {licence!r}"
         )
     licence_id = re.sub(r"[\s_]+", "-", text.lower())
     licence_id = licence_id if licence_id in (*LICENCES, UNKNOWN) else text
     if known not in (None, licence_id):
         raise UsageError(
-            f"the licence of {collection['name']} is known ({known}); leave --licence out"
+            f"the licence of {collection['name']} is {known}, got {text!r}; leave --licence out"
         )
     return licence_id
 
 
 def licence_of(manifest: Manifest) -> str:
-    """Return the licence of a data set, also of one that was built before manifests held it."""
+    """Return the licence of a data set, also if its manifest is old and has no licence."""
     if manifest.edition != "rebuilt":
         return MS_SHIFT
     return str(manifest.collection.get("licence") or decide_licence(manifest.collection))
 
 
 def licence_terms(manifest: Manifest) -> str:
-    """Return the sentences of a card on the licence."""
+    """Return the card's sentences on the licence."""
     licence, name = licence_of(manifest), manifest.collection["name"]
     origin = origin_of(manifest.collection, manifest.edition)
     if origin == MS_MARCO:
@@ -116,19 +116,19 @@ def licence_terms(manifest: Manifest) -> str:
         )
     if licence == UNKNOWN:
         return (
-            f"The licence of the collection `{name}` is unknown: whoever built this data set did "
-            "not say it\n(`msshift build --licence`). Passages are not redistributed here."
+            f"The licence of the collection `{name}` is unknown: it was not given when this data "
+            "set was built\n(`msshift build --licence`). Passages are not redistributed here."
         )
     address = LICENCES.get(licence)
     named = f"[{licence}]({address})" if address else licence
     return (
-        f"Licence of the collection `{name}`, as whoever built this data set says: {named}\n\n"
+        f"Licence of the collection `{name}`, as given when this data set was built: {named}\n\n"
         "Passages are not redistributed here."
     )
 
 
 def origin_of(collection: Mapping[str, Any], edition: str = "rebuilt") -> str:
-    """Return where the queries of a data set come from: `MS_MARCO`, `GENERATED` or `OTHER`."""
+    """Return the origin of a data set's queries: `MS_MARCO`, `GENERATED` or `OTHER`."""
     layout, name = collection.get("layout"), str(collection["name"])
     from_ms_marco = layout == "ir_datasets" and _FROM_MS_MARCO.search(name)
     if from_ms_marco or edition != "rebuilt":
@@ -148,77 +148,77 @@ TITLES: Mapping[str, str] = {
     "dataSocialImpact": "Impact",
     "dataReleaseMaintenancePlan": "Maintenance",
 }
-"""A field of the vocabulary -> its title in the card."""
+"""Field of the vocabulary -> its title in the card."""
 
 _ANY: Mapping[str, str] = {
     "dataPreprocessingProtocol": "Queries with a relevant passage are cut into groups by rules "
-    "that manifest.json names, and sampled by a keyed hash of their ids. Texts are not changed, "
-    "and nothing is filled in. Nothing depends on people or on the clock: the same collection "
-    "gives the same rows.",
-    "dataUseCases": "Measuring how much a retriever loses on queries that differ from those it "
-    "was trained on, and comparing retrievers by that. Not for ranking people, for profiling "
-    "whoever typed a query, or for claims about how good a retriever is in use.",
-    "dataLimitations": "Relevance is judged sparsely, about one passage a query: a passage that "
-    "nobody judged may well be relevant. Groups differ in more than what names them, so compare "
-    "systems within a group, not groups with each other. The labels of the test queries are "
-    "public: say what a system was trained on.",
-    "dataSocialImpact": "A retriever that is chosen by its losses here is chosen on these groups "
-    "only; who asks otherwise, or in another language, is not represented.",
-    "dataReleaseMaintenancePlan": "A data version never changes its rows: what is mended gets a "
-    "new version, and CHANGELOG.md of msshift-bench says what changed.",
+    "that manifest.json names, and sampled by a keyed hash of their ids. Texts are not changed or "
+    "completed. No step depends on people or on the time: the same collection gives the same rows.",
+    "dataUseCases": "Measuring how much a retriever loses on queries that differ from its training "
+    "queries, and comparing retrievers by this loss. Not for ranking people, for profiling the "
+    "authors of queries, or for claims on the quality of a retriever in production.",
+    "dataLimitations": "Relevance is judged sparsely, about one passage per query: a passage "
+    "without a judgement may be relevant. Groups differ in more properties than the one in their "
+    "name, so compare systems within a group, not groups with each other. The labels of the test "
+    "queries are public: state a system's training data with its results.",
+    "dataSocialImpact": "A retriever that is chosen by its losses is chosen on these groups only. "
+    "People who write other kinds of queries, or use other languages, are not represented.",
+    "dataReleaseMaintenancePlan": "The rows of a data version never change. A correction gets a "
+    "new version, and CHANGELOG.md of msshift-bench lists the changes.",
 }
 
 _BY_ORIGIN: Mapping[str, Mapping[str, str]] = {
     MS_MARCO: {
         "dataCollection": "Microsoft sampled the queries from the anonymised logs of its search "
         "engine, and took the passages from the web pages that the engine found for them (MS "
-        "MARCO, Bajaj et al., 2016). Nothing was collected for this data set.",
+        "MARCO, Bajaj et al., 2016). No data was collected for this data set.",
         "dataCollectionType": "Secondary Data Analysis",
         "dataAnnotationProtocol": "Editors of MS MARCO marked the passages that they used to "
-        "answer a query, among the ones that the engine had found. Nobody judged anything again.",
-        "dataBiases": "Queries are English, or translated from it, of one engine and of years "
-        "before 2019, and only those that a passage answers. The judged passages are ones that "
-        "the engine ranked high, which favours systems that rank as it did. Questions about "
+        "answer a query, among the passages that the engine had found. No passage was judged "
+        "again.",
+        "dataBiases": "Queries are English, or translated from English. They are from one engine "
+        "and from years before 2019, and each has a passage that answers it. The engine ranked "
+        "the judged passages high, which favours systems with a similar ranking. Questions about "
         "health, prices and definitions are frequent.",
         "personalSensitiveInformation": "Queries were typed by people and anonymised by "
-        "Microsoft; names of persons and places, and questions about health, occur in them. "
+        "Microsoft. They contain names of persons and places, and questions about health. "
         "Passages are not part of the data set.",
     },
     GENERATED: {
         "dataCollection": "A program of msshift-bench invented passages, queries and relevance "
-        "from lists of words. Nobody was asked, and nothing was collected.",
+        "from lists of words. No people took part, and no data was collected.",
         "dataCollectionType": "Software Collection",
-        "dataAnnotationProtocol": "Relevance follows from how a query was generated from a "
-        "passage.",
-        "dataBiases": "An invented world of templates: queries share few forms, and words of "
-        "passages and queries match more often than those of people.",
+        "dataAnnotationProtocol": "A passage is relevant to a query if it states the fact from "
+        "which the query was generated.",
+        "dataBiases": "All texts are made from templates: queries have few forms, and passages and "
+        "queries share more words than real ones.",
         "personalSensitiveInformation": "None: names are invented.",
     },
 }
 
 _IMPORTED = (
-    "Groups, training queries and test queries are those of the release that manifest.json "
-    "names, imported without a change of text. Validation queries, which it lacks, are "
-    "sampled by a keyed hash of their ids."
+    "Groups, training queries and test queries are imported from the release that manifest.json "
+    "names, without a change of text. The release has no validation queries; they are sampled by a "
+    "keyed hash of their ids."
 )
 
 _OTHER: Mapping[str, str] = {
-    "dataCollection": "The queries are those of the collection {name}; how they were collected "
-    "is for its authors to say. Nothing was collected for this data set.",
+    "dataCollection": "The queries are from the collection {name}; see its authors' description "
+    "for how they were collected. No data was collected for this data set.",
     "dataCollectionType": "Secondary Data Analysis",
-    "dataAnnotationProtocol": "Relevance is that of the collection {name}, unchanged.",
-    "dataBiases": "Those of the collection {name}, and of its queries with a relevant passage, "
-    "which alone are kept.",
-    "personalSensitiveInformation": "Not examined: what the queries of {name} hold is in the "
-    "data set, unless it is one of ids only.",
+    "dataAnnotationProtocol": "The judgements are from the collection {name}, unchanged.",
+    "dataBiases": "The biases of the collection {name}, and of the selection of its queries with "
+    "a relevant passage; other queries are not in the data set.",
+    "personalSensitiveInformation": "Not examined: personal information in the queries of {name} "
+    "is in the data set, unless it holds ids only.",
 }
 
 
 def responsible_use(manifest: Manifest) -> dict[str, str]:
-    """Return what is said of a data set by field of the vocabulary, in the order of `TITLES`.
+    """Return the texts on a data set's origin and use: field -> text, in the order of `TITLES`.
 
     Args:
-        manifest: the manifest; what is said depends on the collection that it names.
+        manifest: the manifest; the texts depend on its collection and edition.
     """
     by_origin = _BY_ORIGIN.get(origin_of(manifest.collection, manifest.edition), _OTHER)
     name = str(manifest.collection["name"])

@@ -1,11 +1,11 @@
-"""The official edition: a checkout of the release of 2022, read strictly and kept as it is.
+"""The official edition: read a checkout of the release of 2022, with strict checks.
 
-The release of 2022 (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a
-file of queries and a file of qrels. Its training queries are one file,
-``TRAIN/queries_clustering.tsv``: 398,792 of MS MARCO's with a header line, the cluster of each in
-every shift, and whether it is trained on there. It has texts and no ids, so that they are joined to
-MS MARCO by their text. Source: the README of the release, and the notebook beside it, which shows
-the first and the last rows. `zhan` reads ReSTTest's release.
+The release of 2022 (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) contains ten test sets, each
+with a file of queries and a file of qrels. The file of training queries,
+``TRAIN/queries_clustering.tsv``, has a header line and 398,792 of MS MARCO's queries. For every
+shift, it has each query's cluster, and a flag for training. It has texts but no ids, so that its
+queries are joined to MS MARCO by their text. Source: the README and the notebook of the release;
+the notebook shows the first and the last rows. `zhan` reads ReSTTest's release.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from msshift_bench.records import OTHERS, Grouping, Row
 from msshift_bench.shifts import get_shift
 
 RELEASE_URL = "https://github.com/naver/ms-marco-shift"
-"""The release's address."""
+"""The address of the release's repository."""
 
 OFFICIAL_SHIFTS = ("topics", "wh-words", "length")
-"""The shifts that the release holds."""
+"""The shifts of the release."""
 
 _TOPIC_FILES = {f"C{number}": str(number) for number in range(5)}
 
 TRAINING_FILE = "TRAIN/queries_clustering.tsv"
-"""The training file's place in a checkout."""
+"""The path of the training file in a checkout."""
 
 TRAINING_COLUMNS = (
     "query",
@@ -53,10 +53,10 @@ TRAINING_COLUMNS = (
     "length_cluster",
     "length_train",
 )
-"""The header line, and the columns of every line after it."""
+"""The columns of the training file, as in its header line."""
 
 LENGTH_CUT = 6
-"""The median number of words on MS MARCO; a query with as many or more is long."""
+"""The median number of words on MS MARCO; a query with this number or more is ``long``."""
 
 _CLUSTERS = {
     "topics": {"0": "C0", "1": "C1", "2": "C2", "3": "C3", "4": "C4", "5": OTHERS},
@@ -65,7 +65,7 @@ _CLUSTERS = {
 }
 _FLAGS = {"0": False, "1": True, "False": False, "True": True}
 
-_ODD = (
+_UNUSUAL = (
     "unknown_text",
     "without_relevant_passage",
     "several_query_ids",
@@ -74,23 +74,30 @@ _ODD = (
     "other_length",
     "trained_on_others",
 )
-"""Oddities of rows, for the report: no query has the text; only queries without relevant passages
-have it; several have it; an earlier row has it with other labels; the stated length breaks the
-rule; the row is marked for training in a shift where it is in no group."""
+"""Unusual rows that the report counts.
+
+- ``unknown_text``: no query of the collection has the text.
+- ``without_relevant_passage``: only queries without a relevant passage have it.
+- ``several_query_ids``: several queries have it.
+- ``repeated``: an earlier row has it.
+- ``contradictory``: an earlier row has it, with other labels.
+- ``other_length``: the group of `length` contradicts the number of words.
+- ``trained_on_others``: the row is marked for training in a shift in which it is in no group.
+"""
 
 _LISTED = 20
-"""How many line numbers a report lists; all are counted."""
+"""The most line numbers that a report lists; all are counted."""
 
 
 class TrainingRow(NamedTuple):
     """One line of the training file.
 
     Attributes:
-        text: the query's text, as it stands in the line, or where joined, in the collection.
+        text: the query's text in the line; once joined, the text in the collection.
         groups: shift -> group, or `OTHERS`.
-        trained: the shifts in which the query is trained on.
-        relevant: once it is joined to a query of the collection, doc_id -> relevance of the
-            passages judged relevant to that.
+        trained: the shifts in which it is a training query.
+        relevant: doc_id -> relevance of its relevant passages in the collection; empty until the
+            row is joined.
     """
 
     text: str
@@ -100,26 +107,26 @@ class TrainingRow(NamedTuple):
 
 
 def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
-    """Stream ``(line number, row)`` of the training file; malformed lines become findings."""
+    """Yield ``(line number, row)`` of the training file; malformed lines become findings."""
     rows = tsv_rows(path, TRAINING_COLUMNS, findings)
     first = next(rows, None)
     if first is None or first[1] != list(TRAINING_COLUMNS):
-        fix = f"the first line names the columns: {', '.join(TRAINING_COLUMNS)}"
-        findings.add("header", "this is not the header line", str(path), 1, fix)
+        fix = f"begin with a line of these columns: {', '.join(TRAINING_COLUMNS)}"
+        findings.add("header", "the first line is not the header line", str(path), 1, fix)
         return
     for line, (text, *values) in rows:
         groups: dict[str, str] = {}
         trained = []
-        # Two columns per shift: its cluster, and whether the query is trained on.
+        # Two columns per shift: the query's cluster, and the flag for training.
         for number, (shift, clusters) in enumerate(_CLUSTERS.items()):
             cluster, flag = values[2 * number : 2 * number + 2]
             column = TRAINING_COLUMNS[2 * number + 1]
             if cluster not in clusters:
-                message = f"{column} is {cluster!r}, which is none of {', '.join(clusters)}"
+                message = f"{column} is {cluster!r}, expected one of {', '.join(clusters)}"
                 findings.add("unknown-cluster", message, str(path), line)
             elif flag not in _FLAGS:
                 column = TRAINING_COLUMNS[2 * number + 2]
-                message = f"{column} is {flag!r}, which is none of {', '.join(_FLAGS)}"
+                message = f"{column} is {flag!r}, expected one of {', '.join(_FLAGS)}"
                 findings.add("unknown-flag", message, str(path), line)
             else:
                 groups[shift] = clusters[cluster]
@@ -130,10 +137,10 @@ def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Train
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return the possible readings of a text in the file: itself, and, if quoted, its inside.
+    """Return the possible texts of a query in the file: the text itself, and, if quoted, unquoted.
 
-    Programs that write CSV put a text that holds a quotation mark into quotation marks, and double
-    those within. A user may also have typed the query that way, so both are tried.
+    Programs that write CSV put a text with a quotation mark into quotation marks, and double the
+    inner ones. But a user may also have typed the query with quotation marks. So both are tried.
     """
     if len(text) > 1 and text[0] == text[-1] == '"':
         return text, text[1:-1].replace('""', '"')
@@ -142,14 +149,14 @@ def spellings(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OfficialTestSet:
-    """One test set as its two files hold it.
+    """One test set of the release, with all queries of its two files.
 
     Attributes:
         shift: e.g. ``"topics"``.
         group: e.g. ``"C2"``.
         queries: query_id -> text, in the order of the file.
-        relevant: query_id -> doc_id -> relevance of the relevant passages (relevance at least 1),
-            doc_ids sorted; for every query of the qrels.
+        relevant: query_id -> doc_id -> relevance, at least 1, of the relevant passages, sorted by
+            doc_id; for every query of the qrels.
     """
 
     shift: str
@@ -170,14 +177,14 @@ class OfficialTestSet:
 
 @dataclass(frozen=True, slots=True)
 class OfficialRelease:
-    """A release that has been read.
+    """The contents of a release.
 
     Attributes:
-        shifts: the shifts, cut as released, ready to be written. A query may stand in the test
-            sets of two groups of question words: the table then holds it once for each.
+        shifts: the shifts with the released splits. A query may be in the test sets of two groups
+            of question words: the table then has one row for each.
         report: the manifest's facts on the import; JSON values only.
-        joined: query_id -> its row, for every training query that was found in the collection,
-            trained on or not.
+        joined: query_id -> its row, for every query of the training file that is in the collection,
+            whether or not a shift trains on it.
     """
 
     shifts: tuple[ShiftSplits, ...]
@@ -186,22 +193,24 @@ class OfficialRelease:
 
 
 def release_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a checkout by their paths inside it, sorted; the training file if there.
+    """Return the files of a checkout: path inside it -> path, sorted by path.
+
+    The training file comes last, if it exists.
 
     Raises:
-        NotFoundError: if files of a test set are missing.
+        NotFoundError: if the folder or files of a test set are missing.
     """
     names = sorted(
         name for shift in OFFICIAL_SHIFTS for g in get_shift(shift).groups for name in _names(g)
     )
     if not folder.is_dir():
-        raise NotFoundError(f"no folder {folder}; give a checkout of {RELEASE_URL}")
+        raise NotFoundError(f"there is no folder {folder}; give a checkout of {RELEASE_URL}")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise NotFoundError(
-            f"{folder} is no checkout of the official release: it lacks {len(missing)} of "
-            f"{len(names)} files ({first_few(missing, 3)}); get one with 'git clone {RELEASE_URL}' "
-            "and give the folder that holds EVAL"
+            f"{folder} is not a checkout of the official release: it lacks {len(missing)} of "
+            f"{len(names)} files ({first_few(missing, 3)}). Run 'git clone {RELEASE_URL}' and give "
+            "the folder that contains EVAL"
         )
     if (folder / TRAINING_FILE).is_file():
         names.append(TRAINING_FILE)
@@ -214,12 +223,12 @@ def _names(group: str) -> tuple[str, str]:
 
 
 def read_test_sets(folder: Path) -> tuple[OfficialTestSet, ...]:
-    """Read the ten test sets of a checkout, in the order of the table of shifts.
+    """Read the ten test sets of a checkout, in the order of `OFFICIAL_SHIFTS` and their groups.
 
-    It keeps oddities that are readable: orphans, empty texts, queries without qrels.
+    Orphans, empty texts, and queries without qrels are not errors.
 
     Raises:
-        NotFoundError: if the folder is no checkout of the release.
+        NotFoundError: if the folder is not a checkout of the release.
         CollectionError: if a file is malformed.
     """
     files = release_files(folder)
@@ -242,14 +251,14 @@ def _read_queries(path: Path, findings: FindingLog) -> dict[str, str]:
     queries: dict[str, str] = {}
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
         if query_id in queries:
-            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+            findings.add("repeated-id", f"query_id {query_id!r} is repeated", str(path), line)
         queries[query_id] = text
     return queries
 
 
 def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
-    """Read ``{query_id: {doc_id: relevance}}``; objects come as pairs, to see repeated keys."""
-    name, fix = str(path), "the file is an object {query_id: {doc_id: relevance}}"
+    """Read ``{query_id: {doc_id: relevance}}``, objects as pairs, to detect repeated keys."""
+    name, fix = str(path), "write an object {query_id: {doc_id: relevance}}"
     try:
         raw = json.loads(path.read_bytes(), object_pairs_hook=tuple)
     except json.JSONDecodeError as error:
@@ -260,29 +269,29 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
         return {}
     except (RecursionError, ValueError) as error:
         nested = isinstance(error, RecursionError)
-        what = "nested too deep" if nested else "a number has thousands of digits"
-        findings.add("not-json", f"not JSON: {what}", name, fix=fix)
+        reason = "nested too deep" if nested else "a number has thousands of digits"
+        findings.add("not-json", f"not JSON: {reason}", name, fix=fix)
         return {}
     if not isinstance(raw, tuple):
-        findings.add("not-qrels", "not an object", name, 1, fix)
+        findings.add("not-qrels", "the file is not an object", name, 1, fix)
         return {}
     relevant: dict[str, dict[str, int]] = {}
     for query_id, judged in raw:
         if query_id in relevant:
-            findings.add("repeated-id", f"query_id {query_id!r} again", name)
+            findings.add("repeated-id", f"query_id {query_id!r} is repeated", name)
         if not isinstance(judged, tuple):
-            findings.add("not-qrels", f"query {query_id!r} has no object", name, fix=fix)
+            message = f"the value of query {query_id!r} is not an object"
+            findings.add("not-qrels", message, name, fix=fix)
             continue
         grades: dict[str, int] = {}
         for doc_id, relevance in judged:
             where = f"query {query_id!r}, passage {doc_id!r}"
             if type(relevance) is not int or abs(relevance) > MAX_RELEVANCE:
-                what = f"is not a whole number of at most {MAX_RELEVANCE}"
-                findings.add(
-                    "relevance-not-integer", f"{where}: relevance {quoted(relevance)} {what}", name
-                )
+                expected = f"expected an integer from -{MAX_RELEVANCE} to {MAX_RELEVANCE}"
+                message = f"{where}: relevance is {quoted(relevance)}, {expected}"
+                findings.add("relevance-not-integer", message, name)
             elif doc_id in grades:
-                findings.add("duplicate-judgement", f"{where}: judged again", name)
+                findings.add("duplicate-judgement", f"{where}: the judgement is repeated", name)
             else:
                 grades[doc_id] = relevance
         relevant[query_id] = {doc: grade for doc, grade in sorted(grades.items()) if grade > 0}
@@ -292,22 +301,21 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
 def read_official(folder: Path, collection: Collection | None = None) -> OfficialRelease:
     """Read a checkout of the release of 2022.
 
-    The test sets are taken as they are, without the queries that have qrels but no text. The
-    training queries are imported if the checkout holds their file. A row of it joins every query of
-    the collection that has exactly its text and a relevant passage; if there are several, each
-    takes part with its own qrels. If rows repeat a text, the first counts. A shift does not train
-    on its own test queries.
+    The test sets are not changed, but queries with qrels and without text are omitted. Training
+    queries are imported if the checkout has their file. A row of this file joins every query of the
+    collection that has exactly its text and a relevant passage. Each joined query has its own
+    qrels. If rows repeat a text, the first counts. A shift does not train on its own test queries.
 
     Args:
-        folder: the checkout, which holds ``EVAL`` and perhaps ``TRAIN``.
-        collection: MS MARCO's training queries and qrels, in the raw text variant: ir_datasets
-            repairs double-encoded characters, and rows that hold some do not join repaired texts.
-            Not read if the checkout holds no training queries.
+        folder: the checkout, with a folder ``EVAL`` and perhaps ``TRAIN``.
+        collection: MS MARCO's training queries and qrels, in the raw text variant. ir_datasets
+            repairs double-encoded characters, and rows with such characters do not join repaired
+            texts. Not read if the checkout has no training queries.
 
     Raises:
-        NotFoundError: if the folder is no checkout of the release.
-        CollectionError: if a file is malformed, or a test query has no text in its line or no
-            relevant passage.
+        NotFoundError: if the folder is not a checkout of the release.
+        CollectionError: if a file is malformed, or a test query has an empty text or no relevant
+            passage.
         UsageError: if there are training queries and no collection to join them to.
         DataError: if no training query joins the collection.
     """
@@ -320,7 +328,7 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
     if TRAINING_FILE in files:
         if collection is None:
             raise UsageError(
-                f"{files[TRAINING_FILE]} knows its queries by their text alone; give the "
+                f"{files[TRAINING_FILE]} has texts of queries but no ids; give the "
                 "collection that has their ids and qrels, e.g. msmarco-passage/train"
             )
         joined, training = _read_training(files[TRAINING_FILE], collection)
@@ -385,14 +393,14 @@ def _read_training(
     """Join the training file to a collection; see `read_official`.
 
     Returns:
-        The queries that a row joined, and how many rows did, and which did not: JSON values.
+        query_id -> row of the joined queries, and the report on rows: JSON values.
     """
     relevant = collection.relevant
     ids: dict[str, list[str]] = {}
     for query_id, text in collection.queries.items():
         ids.setdefault(text, []).extend([query_id] if query_id in relevant else [])
     joined: dict[str, TrainingRow] = {}
-    odd: dict[str, list[int]] = {what: [] for what in _ODD}
+    unusual: dict[str, list[int]] = {kind: [] for kind in _UNUSUAL}
     seen: dict[str, TrainingRow] = {}
     count = matched = 0
     findings = FindingLog()
@@ -401,27 +409,27 @@ def _read_training(
         text = next((s for s in spellings(row.text) if s in ids), row.text)
         earlier = seen.setdefault(text, row)
         if earlier is not row:
-            odd["repeated"].append(line)
+            unusual["repeated"].append(line)
             if earlier[1:] != row[1:]:
-                odd["contradictory"].append(line)
+                unusual["contradictory"].append(line)
             continue
         if (word_count(text) < LENGTH_CUT) != (row.groups["length"] == "short"):
-            odd["other_length"].append(line)
+            unusual["other_length"].append(line)
         if any(row.groups[shift] == OTHERS for shift in row.trained):
-            odd["trained_on_others"].append(line)
+            unusual["trained_on_others"].append(line)
         if not ids.get(text):
-            odd["without_relevant_passage" if text in ids else "unknown_text"].append(line)
+            unusual["without_relevant_passage" if text in ids else "unknown_text"].append(line)
             continue
         matched += 1
         if len(ids[text]) > 1:
-            odd["several_query_ids"].append(line)
+            unusual["several_query_ids"].append(line)
         for query_id in ids[text]:
             joined[query_id] = row._replace(text=text, relevant=relevant[query_id])
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
     if not joined:
         raise DataError(
             f"none of the {count} queries of {path} is a query of {collection.name} with a "
-            "relevant passage; give the collection that holds MS MARCO's training queries"
+            "relevant passage; give MS MARCO's training queries as the collection"
         )
     return joined, {
         "rows": count,
@@ -429,7 +437,7 @@ def _read_training(
         "collection": collection.name,
         "text": collection.text_variant,
         **{
-            what: {"rows": len(lines), "first_lines": lines[:_LISTED]}
-            for what, lines in odd.items()
+            kind: {"rows": len(lines), "first_lines": lines[:_LISTED]}
+            for kind, lines in unusual.items()
         },
     }
