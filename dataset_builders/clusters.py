@@ -1,11 +1,11 @@
-"""From queries to topics: embed, cluster, select, grow, describe.
+"""Make topics from queries: embed, cluster, select, grow, describe.
 
 Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics": (i) k-means with k = 100, (ii) the five
 clusters that maximise the sum of pairwise distances between their centroids, (iii) "expand those
 five native clusters by joining nearest clusters, until we have groups of about 25k queries
 (without overlap)". Each step is a function: `kmeans`, `select_farthest` and `grow_groups`.
 
-A topic is described by its top terms and by queries from its middle. Source: Grootendorst (2022),
+A topic is described by its top terms and its most central queries. Source: Grootendorst (2022),
 "BERTopic: neural topic modeling with a class-based TF-IDF procedure", equation 4.
 """
 
@@ -36,10 +36,10 @@ Groups: TypeAlias = tuple[tuple[int, ...], ...]
 """The clusters of each group of queries."""
 
 TARGET = 31_200
-"""Queries at which a topic stops growing: 25,000 to train on and 6,200 to test with.
+"""Queries at which a topic stops growing: 25,000 for training and 6,200 for test.
 
-MS-Shift, section 3.1, has "about 25k" per group and "about 100k" to train on in four of them; its
-first version has about 30k per group, cut into 26,000 and 6,200. 31,200 keeps the 100k.
+MS-Shift, section 3.1, has "about 25k" queries per group and "about 100k" training queries in four
+groups. Its first version has about 30k per group, cut into 26,000 and 6,200. 31,200 keeps the 100k.
 """
 
 _TARGET_SHARE = 8
@@ -48,16 +48,16 @@ _FEWEST_QUERIES = 100
 _PARAMETERS = ("k", "iterations", "seed", "target", "groups")
 
 _MOST = 90
-"""The most clusters that can be chosen."""
+"""The most clusters that `select_farthest` can choose."""
 _HEADROOM = 13
-"""Bits that pairwise distances leave free, so that all entries of a 90 x 90 matrix sum exactly."""
+"""Unused bits of pairwise distances, so that the entries of a 90 x 90 matrix sum exactly."""
 
 TOPIC_SCALE_RULE = (
     f"clusters: at most 1 per {_MEAN_CLUSTER} queries; "
-    f"target: at most 1/{_TARGET_SHARE} of the queries per topic, if none is asked for, "
-    "those for validation not counted"
+    f"target: by default at most 1/{_TARGET_SHARE} of the queries per topic, "
+    "without validation queries"
 )
-"""How k and the target scale down for collections smaller than MS MARCO, in words."""
+"""The rule that scales k and the target down for collections smaller than MS MARCO, as text."""
 
 ASSIGNMENTS_SCHEMA = pa.schema(
     [
@@ -79,7 +79,7 @@ CENTROIDS_SCHEMA = pa.schema(
         pa.field("vector", pa.list_(pa.field("element", pa.float64())), nullable=False),
     ]
 )
-"""One row per cluster, by number; ``joined`` is its place in its group (0 = native), -1 in none."""
+"""One row per cluster, by number; ``joined``: its position in its group (0 = native), or -1."""
 
 
 def embed_for_groups(
@@ -90,14 +90,14 @@ def embed_for_groups(
     pooling: str | None = None,
     words: str = "whitespace",
 ) -> Embeddings:
-    """Embed queries, or take cached embeddings.
+    """Embed queries, or read their cached embeddings.
 
     Args:
-        queries: the queries.
-        collection: their collection, which decides the default encoder.
+        queries: query_id -> text.
+        collection: the queries' collection, which determines the default encoder.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``; or an `EncoderSpec` with
             settings; see `choose_encoder`.
-        pooling: of an encoder that is given by name: ``cls``, the default, ``mean``, or ``own``.
+        pooling: the pooling of an encoder given by name: ``cls``, the default, ``mean`` or ``own``.
         words: how ``terms`` divides texts into words (`WORDS`).
     """
     return embed_queries(
@@ -108,28 +108,28 @@ def embed_for_groups(
 def grow_groups(
     centroids: Floats, sizes: Sequence[int] | Ints, natives: Sequence[int], target: int
 ) -> Groups:
-    """Let groups grow from their native clusters until each holds at least `target` queries.
+    """Grow groups from their native clusters until each has at least `target` queries.
 
-    At each step the group with the fewest queries (of several, the first) takes the free cluster
-    whose centroid is nearest to that of the group's *native* cluster (of several, the lowest
-    number). The paper leaves open whether "nearest" is to the native cluster or to the group so
-    far; the native keeps a group about the topic that was selected.
+    At each step, the group with the fewest queries gets another cluster (ties: the first group). It
+    is the free cluster whose centroid is nearest to the centroid of the group's *native* cluster
+    (ties: the lowest number). The paper does not define whether "nearest" refers to the native
+    cluster or to the grown group. With the native cluster, a group keeps its topic.
 
     Args:
         centroids: shape (k, d).
-        sizes: the queries of each cluster that count.
+        sizes: number of queries per cluster that count towards the target.
         natives: distinct clusters; they become C0, C1, ... in ascending order.
         target: queries at which a group stops growing.
 
     Returns:
-        The clusters of each group in the order in which they joined, the native first.
+        The clusters of each group in the order in which they joined, the native cluster first.
 
     Raises:
         DataError: if no cluster is left and a group is still below the target.
     """
     order = np.arange(len(centroids))
     groups = [[native] for native in sorted(natives)]
-    held = [int(sizes[native]) for native in sorted(natives)]
+    counts = [int(sizes[native]) for native in sorted(natives)]
     free = set(range(len(centroids))) - set(natives)
     nearest_first = [
         np.argsort(
@@ -138,34 +138,34 @@ def grow_groups(
         ).tolist()
         for group in groups
     ]
-    while min(held) < target:
-        smallest = held.index(min(held))
+    while min(counts) < target:
+        smallest = counts.index(min(counts))
         joining = next((cluster for cluster in nearest_first[smallest] if cluster in free), None)
         if joining is None:
             raise DataError(
-                f"topics: all {len(centroids)} clusters are taken, and group C{smallest} holds "
-                f"{held[smallest]:,} of {target:,} queries; give a smaller topic size"
+                f"topics: all {len(centroids)} clusters are used, but group C{smallest} has only "
+                f"{counts[smallest]:,} of {target:,} queries; give a smaller topic size"
             )
         free.remove(joining)
         groups[smallest].append(joining)
-        held[smallest] += int(sizes[joining])
+        counts[smallest] += int(sizes[joining])
     return tuple(tuple(group) for group in groups)
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """Clustered queries, and the topics that grew from the clusters.
+    """Clustered queries, and the groups of clusters that form topics.
 
     Attributes:
-        query_ids: ascending.
+        query_ids: the ids, ascending.
         labels: shape (n,): the cluster of each query.
         margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
         groups: the clusters of each group, the native first; see `grow_groups`.
-        parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
-            how many ``iterations``, the ``seed`` and the number of ``groups``.
+        parameters: the inputs apart from the vectors: scaled ``k`` and ``target``, the most
+            ``iterations``, the ``seed`` and the number of ``groups``.
         names: the names of the groups.
-        embedding: how the vectors were made; JSON values.
+        embedding: the encoder and the settings that made the vectors; JSON values.
     """
 
     query_ids: tuple[str, ...]
@@ -179,7 +179,7 @@ class Clustering:
 
     @cached_property
     def sizes(self) -> Ints:
-        """The queries of each cluster, shape (k,)."""
+        """The number of queries of each cluster, shape (k,)."""
         return np.bincount(self.labels, minlength=len(self.centroids))
 
     @cached_property
@@ -195,7 +195,7 @@ class Clustering:
         return dict(zip(self.query_ids, groups, strict=True))
 
     def to_tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return the assignments and the centroids; see the schemas."""
+        """Return two tables: `ASSIGNMENTS_SCHEMA` and `CENTROIDS_SCHEMA`."""
         joined = np.full(len(self.centroids), -1, np.int32)
         for clusters in self.groups:
             joined[list(clusters)] = np.arange(len(clusters))
@@ -229,13 +229,16 @@ class Clustering:
         parameters: Mapping[str, int],
         embedding: Mapping[str, Any],
     ) -> Clustering:
-        """Return the clustering of the tables that `to_tables` made.
+        """Return the clustering from the two tables of `to_tables`.
 
         Raises:
-            IntegrityError: if they are not what `to_tables` makes of a clustering with these
-                parameters.
+            IntegrityError: if `to_tables` of this clustering gives other tables, or a value is out
+                of range.
         """
-        summary = "topics: the tables of assignments and centroids are not of one clustering"
+        summary = (
+            "topics: the tables of assignments and centroids are not of one clustering; "
+            "download or build the data set again"
+        )
         try:
             columns = (centroids[name].to_pylist() for name in ("joined", "cluster", "group"))
             joined, names = sorted(zip(*columns, strict=True)), _names_of(parameters["groups"])
@@ -249,11 +252,14 @@ class Clustering:
                 names,
                 embedding,
             )
-            again = clustering.to_tables()
+            expected_tables = clustering.to_tables()
             wrong = [
                 f"{name} of the {source}"
                 for source, table, expected in zip(
-                    ("assignments", "centroids"), (assignments, centroids), again, strict=True
+                    ("assignments", "centroids"),
+                    (assignments, centroids),
+                    expected_tables,
+                    strict=True,
                 )
                 for name in expected.column_names
                 if not table[name].equals(expected[name])
@@ -263,21 +269,21 @@ class Clustering:
         if len(centroids) != parameters["k"]:
             wrong.append(f"k of the parameters, {parameters['k']}")
         if wrong:
-            raise IntegrityError(f"{summary}: the rest contradicts {', '.join(wrong)}")
+            raise IntegrityError(f"{summary}: other columns contradict {', '.join(wrong)}")
         ids, margins = clustering.query_ids, clustering.margins
         in_range = ((margins >= 0) & (margins <= 1)).all() and np.isfinite(clustering.centroids)
         if not np.all(in_range) or any(first >= second for first, second in pairwise(ids)):
             raise IntegrityError(
-                f"{summary}: query_ids must ascend, margins lie from 0 to 1, and vectors be finite"
+                f"{summary}: query_ids must ascend, margins be from 0 to 1, and vectors be finite"
             )
         return clustering
 
 
 def pairwise_distances(centroids: Floats) -> Floats:
-    """Return the Euclidean distances between all centroids, shape (k, k), on a grid.
+    """Return the rounded Euclidean distances between all centroids, shape (k, k).
 
-    They are rounded to multiples of a power of two, about 2^-40 of the largest, so that sums of
-    distances are exact in any order, and subsets that differ by less count as equally far apart.
+    They are rounded to multiples of a power of two, about 2^-40 of the largest distance. So sums of
+    distances are exact in any order, and smaller differences between subsets are ties.
     """
     k = len(centroids)
     first, second = np.triu_indices(k, 1)
@@ -290,27 +296,29 @@ def pairwise_distances(centroids: Floats) -> Floats:
 
 
 def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
-    """Find the `count` clusters that maximise the sum of their pairwise distances.
+    """Return the `count` clusters that maximise the sum of their pairwise distances.
 
-    Depth-first search over ascending subsets, in lexicographic order. If r clusters are missing in
-    a prefix of a subset, they add at most the r largest sums of distances from a later cluster to
-    the prefix, and r (r - 1) / 2 times the largest distance between two later clusters. A prefix
-    that this does not bring above the best sum so far is skipped. The last two clusters are found
-    in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
+    The search is depth-first over ascending subsets, in lexicographic order. Let r clusters be
+    missing in a prefix of a subset. They add at most the r largest sums of distances from a later
+    cluster to the prefix, and r (r - 1) / 2 times the largest distance between two later clusters.
+    A prefix is skipped if this bound does not exceed the best sum so far. The last two clusters are
+    searched in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
 
     Args:
         centroids: shape (k, d), finite.
-        count: how many clusters, at most 90.
+        count: number of clusters to choose, at most 90.
 
     Returns:
-        The clusters, ascending; of several best subsets the lexicographically smallest.
+        The clusters, ascending; among ties, the lexicographically smallest subset.
 
     Raises:
         UsageError: if there are fewer than `count` clusters, or `count` is out of range.
     """
     k = len(centroids)
     if not 1 <= count <= min(k, _MOST):
-        raise UsageError(f"cannot choose {count} of {k} clusters; from 1 to {min(k, _MOST)} can be")
+        raise UsageError(
+            f"number of clusters to choose must be from 1 to {min(k, _MOST)}, got {count} of {k}"
+        )
     distances = pairwise_distances(centroids)
     # Pairs in ascending order only.
     pairs = np.where(np.tri(k, dtype=bool), -np.inf, distances)
@@ -318,13 +326,19 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
     best, best_sum = tuple(range(count)), -1.0
 
     def extend(prefix: tuple[int, ...], base: float, gains: Floats) -> None:
-        """Search the subsets that begin so; `gains`: each cluster's distances to the prefix."""
+        """Search the subsets with a prefix.
+
+        Args:
+            prefix: the first clusters, ascending.
+            base: the sum of their pairwise distances.
+            gains: shape (k,): each cluster's sum of distances to the prefix.
+        """
         nonlocal best, best_sum
         start = prefix[-1] + 1 if prefix else 0
         missing = count - len(prefix)
         last = gains[start:]
         if missing > 1:
-            # Most calls are for the last two, whose gains are bounded sooner by twice the largest.
+            # Most calls have two missing clusters; twice the largest gain is a faster bound there.
             bound = base + (np.sort(last)[-missing:].sum() if missing > 2 else 2 * last.max())
             if bound + missing * (missing - 1) // 2 * largest[start] <= best_sum:
                 return
@@ -354,36 +368,36 @@ def cluster_queries(
     groups: int = 5,
     set_aside: Sized[str] = frozenset(),
 ) -> Clustering:
-    """Make topics: all three steps.
+    """Return topics, made from embeddings by all three steps.
 
     Args:
         embeddings: the queries' vectors.
-        k: clusters; scaled down by `TOPIC_SCALE_RULE`.
-        iterations: how often k-means moves its centroids at most.
+        k: number of clusters; scaled down by `TOPIC_SCALE_RULE`.
+        iterations: the most moves of the centroids in k-means.
         seed: the seed of k-means.
         target: queries per group; by default `TARGET`, scaled down by `TOPIC_SCALE_RULE`.
-        groups: how many groups.
+        groups: number of groups.
         set_aside: queries that are clustered but do not count towards the target, because they are
-            neither trained on nor tested with.
+            used neither for training nor for test.
 
     Raises:
-        UsageError: if the arguments do not fit together.
+        UsageError: if `target` is below 1, or `groups` is not from 2 to k.
         DataError: if there are fewer than 100 queries, or too few for the groups to grow.
     """
     query_ids = embeddings.query_ids
     if len(query_ids) < _FEWEST_QUERIES:
         raise DataError(
-            f"topics: {len(query_ids)} queries are too few to cluster; "
-            f"at least {_FEWEST_QUERIES} are needed"
+            f"topics: the collection has {len(query_ids)} usable queries, expected at least "
+            f"{_FEWEST_QUERIES}; build only other shifts, or give a larger collection"
         )
     k = min(k, len(query_ids) // _MEAN_CLUSTER)
     counting = np.array([query_id not in set_aside for query_id in query_ids])
     if target is not None and target < 1:
-        raise UsageError(f"topics: a topic of {target} queries; ask for 1 or more")
+        raise UsageError(f"topics: topic size must be at least 1 query, got {target}")
     if target is None:
         target = min(TARGET, int(counting.sum()) // _TARGET_SHARE)
     if not 2 <= groups <= k:
-        raise UsageError(f"topics: from 2 to k = {k} groups can be made, not {groups}")
+        raise UsageError(f"topics: groups must be from 2 to k = {k}, got {groups}")
     clusters = kmeans(embeddings.vectors, query_ids, k=k, iterations=iterations, seed=seed)
     natives = select_farthest(clusters.centroids, groups)
     sizes = np.bincount(clusters.labels[counting], minlength=k)
@@ -400,30 +414,29 @@ def cluster_queries(
 
 
 def margins_summary(margins: Floats) -> dict[str, float]:
-    """Return the median margin, and the shares of queries whose margin is below some bounds."""
+    """Return the median margin, and the share of queries below each of three margins."""
     bounds = ("1e-4", "1e-3", "1e-2")
     shares = {f"share below {bound}": float((margins < float(bound)).mean()) for bound in bounds}
     return {"median": float(np.median(margins)), **shares}
 
 
 def _names_of(groups: int) -> tuple[str, ...]:
-    """Return the names of so many topics."""
     return tuple(f"C{number}" for number in range(groups))
 
 
 def top_terms(
     texts_by_group: Mapping[str, Sequence[str]], count: int = 10, *, words: str = "whitespace"
 ) -> dict[str, tuple[str, ...]]:
-    """Return the words that set each group apart, the most telling first.
+    """Return the most characteristic words of each group: group -> words, the highest weight first.
 
-    A word t weighs tf(t, c) log(1 + A / f(t)) in group c, where tf(t, c) is how often it occurs
-    there, f(t) how often in all groups, and A the mean number of words per group; equal weights
-    are in alphabetical order. What counts as a word, `content_words` says.
+    The weight of a word t in group c is tf(t, c) log(1 + A / f(t)). tf(t, c) is its frequency in
+    the group, f(t) its frequency in all groups, and A the mean number of words per group. Ties are
+    in alphabetical order. Only content words count; see `content_words`.
 
     Args:
-        texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
-            of their own: a word stands out only against all queries.
-        count: words per group at most.
+        texts_by_group: group -> the texts of its queries. Queries without a group should form one
+            more group, because weights compare a group with all queries.
+        count: the most words per group.
         words: how texts are divided into words (`WORDS`).
     """
     counts = {
@@ -434,7 +447,7 @@ def top_terms(
     mean = total.total() / max(len(counts), 1)
     ranked = {
         group: sorted(
-            # rounded, as logarithms differ in their last bit between C libraries
+            # Rounded, as logarithms differ in their last bit between C libraries.
             (-round(times * math.log1p(mean / total[word]), 6), word)
             for word, times in counter.items()
         )
@@ -446,12 +459,12 @@ def top_terms(
 def most_central(
     query_ids: Sequence[str], margins: Floats, rows: Ints, count: int = 5
 ) -> tuple[str, ...]:
-    """Return those of some rows that have the largest margins, the largest first.
+    """Return the ids of the queries with the largest margins, the largest first.
 
     Args:
         query_ids: the query of each row.
         margins: the margin of each row; see `kmeans.assign`.
-        rows: the rows to choose from; equal margins stay in their order.
-        count: how many at most.
+        rows: the rows to choose from; equal margins stay in the order of `rows`.
+        count: the most ids to return.
     """
     return tuple(query_ids[row] for row in rows[np.argsort(-margins[rows], kind="stable")[:count]])

@@ -1,4 +1,4 @@
-"""The shifts whose groups follow from the texts (length, question word, rare terms) or from labels.
+"""Group queries by their texts (length, question word, rare terms) or by a file of labels.
 
 Source: MS-Shift (ECIR 2023), section 3.1, "Short and Long Queries" and "WH-Words Queries". No paper
 introduced rare terms; docs/new-shift.md shows how they were added.
@@ -27,10 +27,10 @@ from msshift_bench.words import divide
 
 
 def shift_of_rule(name: str, rule: str) -> Shift:
-    """Return the shift called `name`, if it has the rule.
+    """Return the shift called `name`, after a check that it has the rule.
 
     Raises:
-        UnknownNameError: if it has not.
+        UnknownNameError: if the shift has no such rule.
     """
     shift = SHIFTS.get(name) or SIZED[name]
     check_name(f"{name} rule", rule, shift.rules)
@@ -38,14 +38,14 @@ def shift_of_rule(name: str, rule: str) -> Shift:
 
 
 def word_count(text: str, words: str = "whitespace") -> int:
-    """Return the number of words, by default as the release of 2022 does: ``text.split(" ")``.
+    """Return the number of words, by default as in the release of 2022: ``text.split(" ")``.
 
-    Two spaces in a row make an empty word between them; ``text.split()`` would put four of the
-    release's 6,980 test queries on the wrong side.
+    So two spaces in a row count as an empty word. ``text.split()`` would put four of the release's
+    6,980 test queries into the wrong group.
 
     Args:
         text: a query's text.
-        words: how it is divided into words (`WORDS`).
+        words: how texts are divided into words (`WORDS`).
     """
     return divide(text, words).count(" ") + 1
 
@@ -56,8 +56,8 @@ def group_by_length(
     """Put a query into ``short`` if it has fewer words than the median query, else into ``long``.
 
     Args:
-        queries: the queries to group, query_id -> text; their median word count, rounded up, is the
-            cut. On MS MARCO it is 6, and short is at most 5.
+        queries: the queries to group, query_id -> text. The cut is their median number of words,
+            rounded up. On MS MARCO it is 6, so that ``short`` queries have at most 5 words.
         rule: ``split-space`` is the only one; see `word_count`.
         words: see `word_count`.
 
@@ -76,7 +76,7 @@ WH_WORDS = {
     "how": ("how",),
     "who": ("who", "when", "where", "which"),
 }
-"""The fixed lists of the paper: group -> its question words."""
+"""Group -> its question words in the paper."""
 
 _GROUP_OF = {word: group for group, words in WH_WORDS.items() for word in words}
 
@@ -84,13 +84,13 @@ _GROUP_OF = {word: group for group, words in WH_WORDS.items() for word in words}
 def question_matcher(
     rule: str = "word", words: str = "whitespace", group_of: Mapping[str, str] = _GROUP_OF
 ) -> Callable[[str], tuple[str, ...]]:
-    """Return a function that returns the groups of a text's question words, in their order.
+    """Return a function from a text to the groups of its question words, in the text's order.
 
     Args:
-        rule: ``word`` takes whole words, as the paper's text says; ``substring`` finds "how" in
-            "show", as the release of 2022 did. Case does not matter.
+        rule: ``word`` matches complete words, as in the text of the paper. ``substring`` also
+            matches "how" in "show", as in the release of 2022. Case does not matter.
         words: how texts are divided into words (`WORDS`).
-        group_of: question word -> group. Of words that begin at one place, the longest counts.
+        group_of: question word -> group. If several begin at one position, the longest counts.
 
     Raises:
         UnknownNameError: if there is no such rule.
@@ -103,11 +103,11 @@ def question_matcher(
     shift_of_rule("wh-words", rule)
     groups = {divide(word, words): group for word, group in group_of.items()}
     either = "|".join(map(re.escape, sorted(groups, key=len, reverse=True)))
-    # By default a word is a run of letters and digits: "what's" has "what", "whats" has not.
+    # By default a word is a run of letters and digits: "what's" contains "what", "whats" does not.
     letter = r"[^\W_]" if words == "whitespace" else r"\S"
-    # The lookahead consumes nothing, so that overlapping words are all found.
-    whole, part = rf"(?<!{letter})({either})(?!{letter})", rf"(?=({either}))"
-    find = re.compile(whole if rule == "word" else part).finditer
+    # The lookahead consumes no characters, so that overlapping words all match.
+    as_word, inside = rf"(?<!{letter})({either})(?!{letter})", rf"(?=({either}))"
+    find = re.compile(as_word if rule == "word" else inside).finditer
 
     def match(text: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(groups[word[1]] for word in find(divide(text.lower(), words))))
@@ -116,20 +116,20 @@ def question_matcher(
 
 
 def read_question_words(path: str | Path) -> dict[str, str]:
-    """Read question words, which may be in any language: question word -> group of ``wh-words``.
+    """Read question words, in any language: question word -> group of ``wh-words``.
 
     Args:
         path: a file of lines: question word, tab, group.
 
     Raises:
-        CollectionError: if a line is malformed or names a word again, with every such line.
+        CollectionError: if a line is malformed or repeats a word; the error lists all such lines.
     """
     group_of: dict[str, str] = {}
     findings, groups = FindingLog(), SHIFTS["wh-words"].groups
     for line, text in numbered_lines(Path(path), findings):
         word, _, group = text.lower().partition("\t")
         if not word.strip() or group not in groups or word in group_of:
-            fix = f"write a question word, a tab and {', '.join(groups)}, each word once"
+            fix = f"write a question word, a tab and one of {', '.join(groups)}, each word once"
             findings.add("question-word", f"the line is {text!r}", str(path), line, fix)
         group_of[word] = group
     findings.stop_if_any(CollectionError, f"the question words in {path} cannot be used:")
@@ -143,13 +143,13 @@ def group_by_wh_word(
     words: str = "whitespace",
     question_words: Mapping[str, str] = _GROUP_OF,
 ) -> Grouping:
-    """Put every query into the group of the question word that comes first in it.
+    """Put every query into the group of its first question word; without one, into no group.
 
     Args:
         queries: the queries to group, query_id -> text.
         rule: see `question_matcher`.
-        words: see there.
-        question_words: question word -> group; by default those of the paper.
+        words: see `question_matcher`.
+        question_words: question word -> group; by default the words of the paper.
 
     Raises:
         UnknownNameError: if there is no such rule.
@@ -171,14 +171,14 @@ def group_by_rarest_term(
     set_aside: frozenset[str] = frozenset(),
     words: str = "whitespace",
 ) -> Grouping:
-    """Put a query into ``rare`` if few other queries hold its rarest content word, else ``seen``.
+    """Put a query into ``rare`` if its rarest content word is in few other queries, else ``seen``.
 
-    A word counts once for each other query that may be trained on. A query without content words
-    (`search.content_words`) is in no group.
+    The count of a word is the number of other queries that contain it and may be trained on. A
+    query without content words (`search.content_words`) is in no group.
 
     Args:
-        queries: the queries to group, query_id -> text. The cut is the median of their counts,
-            rounded up, and at least 1: ``rare`` queries lie below it.
+        queries: the queries to group, query_id -> text. The cut is the median count of their rarest
+            words, rounded up, and at least 1. ``rare`` queries are below it.
         rule: ``median`` is the only one.
         set_aside: queries that are never trained on, so that their words do not count.
         words: how texts are divided into words (`WORDS`).
@@ -188,13 +188,13 @@ def group_by_rarest_term(
     """
     shift = shift_of_rule("rare-terms", rule)
     terms = {query_id: set(content_words(text, words)) for query_id, text in queries.items()}
-    held = Counter(
-        term for query_id, own in terms.items() if query_id not in set_aside for term in own
+    queries_with = Counter(
+        term for query_id, found in terms.items() if query_id not in set_aside for term in found
     )
     counts = {
-        query_id: min(held[term] for term in own) - (query_id not in set_aside)
-        for query_id, own in terms.items()
-        if own
+        query_id: min(queries_with[term] for term in found) - (query_id not in set_aside)
+        for query_id, found in terms.items()
+        if found
     }
     cut = max(1, math.ceil(statistics.median(counts.values()))) if counts else 1
     labels = dict.fromkeys(terms, OTHERS)
@@ -208,12 +208,12 @@ _RESERVED = (OTHERS, FOR_ALL, "mean", "test")
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A file of labels, which defines a shift: a line has a query_id, a group and perhaps a split.
+    """A file of labels, which defines a shift: a group, and optionally a split, for each query.
 
     Attributes:
         path: the file.
         shift: the shift.
-        rows: query_id -> line, group and split; the split is "" if the file has none.
+        rows: query_id -> line number, group and split; the split is "" if the file has none.
     """
 
     path: Path
@@ -231,9 +231,9 @@ class Labels:
                 ``group``, or ``query_id``, ``group`` and ``split`` (one of `SPLITS`).
 
         Raises:
-            UsageError: for a name that no shift of labels can have.
+            UsageError: if the name is malformed or is the name of another shift.
             NotFoundError: if there is no such file.
-            CollectionError: if the file is malformed, labels a query twice, or has one group only.
+            CollectionError: if the file is malformed, labels a query twice, or has only one group.
 
         Examples:
             >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")
@@ -260,8 +260,10 @@ class Labels:
         groups = sorted({group for _, group, _ in rows.values()})
         if len(groups) < 2 and not len(findings):
             fix = "give at least two groups: a model is trained on the others of each"
-            found = f"the file has only the group {groups[0]!r}" if groups else "the file is empty"
-            findings.add("one-group", found, str(path), 1, fix)
+            message = (
+                f"the file has only the group {groups[0]!r}" if groups else "the file is empty"
+            )
+            findings.add("one-group", message, str(path), 1, fix)
         findings.stop_if_any(CollectionError, f"the labels in {path} cannot be used:")
         titles = {group: group.replace("_", " ") for group in groups}
         return cls(path, LabelledShift(name, titles).shift, rows)
@@ -283,14 +285,14 @@ def _check_line(
     findings: FindingLog,
     at: tuple[str, int],
 ) -> None:
-    """Record everything that is wrong with a line of labels.
+    """Add a finding for each error in a line of labels.
 
     Args:
-        row: its fields.
-        width: the fields of the first line.
-        rows: the lines before it.
-        findings: the log for findings.
-        at: the file and the line.
+        row: the fields of the line.
+        width: the number of fields of the first line.
+        rows: query_id -> row of the earlier lines.
+        findings: the log of findings.
+        at: the file and the line number.
     """
     if len(row) != width or width not in (2, 3):
         fix = "write query_id and group, and in all lines or none a split, separated by tabs"
@@ -298,8 +300,8 @@ def _check_line(
         return
     query_id, group, *split = row
     if query_id in rows:
-        before = f"in line {rows[query_id][0]} its group is {rows[query_id][1]!r}"
-        message = f"query {query_id!r} again, with group {group!r}; {before}"
+        before = f"line {rows[query_id][0]} has group {rows[query_id][1]!r}"
+        message = f"query {query_id!r} is repeated, with group {group!r}; {before}"
         findings.add("repeated-id", message, *at, "keep one line per query")
     if not _NAME.fullmatch(group) or group.lower() in _RESERVED:
         fix = f"use letters, digits and underscores, and none of {', '.join(_RESERVED)}"
@@ -321,7 +323,7 @@ def group_by_labels(
         collection: the collection of the queries.
 
     Raises:
-        CollectionError: if the collection lacks a query of the labels, or no query of a group has a
+        CollectionError: if a labelled query is not in the collection, or no query of a group has a
             relevant passage.
         UnknownNameError: if there is no such rule.
     """
@@ -336,7 +338,7 @@ def group_by_labels(
         if group not in judged:
             line = next(line for line, label, _ in labels.rows.values() if label == group)
             message = f"no query of group {group!r} has a relevant passage in {collection.name}"
-            fix = "add judgements, or leave the group out"
+            fix = "add judgements, or remove the group"
             findings.add("unjudged-group", message, path, line, fix)
     findings.stop_if_any(CollectionError, f"the labels in {path} cannot be used:")
     text = "".join(f"{q}\t{row[1]}\t{row[2]}\n" for q, row in sorted(labels.rows.items()))

@@ -206,8 +206,7 @@ def test_sizes_scale_with_the_collection(cluster: Callable[..., Clustering]) -> 
         assert sizes == expected
     assert TOPIC_SCALE_RULE == (
         "clusters: at most 1 per 20 queries; "
-        "target: at most 1/8 of the queries per topic, if none is asked for, "
-        "those for validation not counted"
+        "target: by default at most 1/8 of the queries per topic, without validation queries"
     )
 
 
@@ -265,7 +264,7 @@ Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
         (lambda a, c: (a.drop_columns("margin"), c), "margin"),
         (lambda a, c: (a, a), "joined"),
         (lambda a, c: (replace(a, "query_id", 3, "!"), c), "query_ids must ascend"),
-        (lambda a, c: (replace(a, "margin", 3, 1.5), c), "margins lie from 0 to 1"),
+        (lambda a, c: (replace(a, "margin", 3, 1.5), c), "margins be from 0 to 1"),
         (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "vectors be finite"),
     ],
 )
@@ -273,7 +272,7 @@ def test_tables_that_do_not_fit_are_refused(
     clustering: Clustering, change: Change, message: str
 ) -> None:
     changed = change(*clustering.to_tables())
-    with pytest.raises(IntegrityError, match=f"are not of one clustering: .*{message}"):
+    with pytest.raises(IntegrityError, match=f"are not of one clustering; .*{message}"):
         Clustering.from_tables(*changed, clustering.parameters, {})
 
 
