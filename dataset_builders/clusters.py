@@ -235,10 +235,8 @@ class Clustering:
             IntegrityError: if `to_tables` of this clustering gives other tables, or a value is out
                 of range.
         """
-        summary = (
-            "topics: the tables of assignments and centroids are not of one clustering; "
-            "download or build the data set again"
-        )
+        summary = "topics: the tables of assignments and centroids are not of one clustering"
+        fix = "download or build the data set again"
         try:
             columns = (centroids[name].to_pylist() for name in ("joined", "cluster", "group"))
             joined, names = sorted(zip(*columns, strict=True)), _names_of(parameters["groups"])
@@ -265,16 +263,17 @@ class Clustering:
                 if not table[name].equals(expected[name])
             ]
         except (LookupError, TypeError, ValueError) as error:
-            raise IntegrityError(f"{summary}: {error}") from None
+            raise IntegrityError(f"{summary}: {error}; {fix}") from None
         if len(centroids) != parameters["k"]:
             wrong.append(f"k of the parameters, {parameters['k']}")
         if wrong:
-            raise IntegrityError(f"{summary}: other columns contradict {', '.join(wrong)}")
+            raise IntegrityError(f"{summary}: other columns contradict {', '.join(wrong)}; {fix}")
         ids, margins = clustering.query_ids, clustering.margins
         in_range = ((margins >= 0) & (margins <= 1)).all() and np.isfinite(clustering.centroids)
         if not np.all(in_range) or any(first >= second for first, second in pairwise(ids)):
             raise IntegrityError(
-                f"{summary}: query_ids must ascend, margins be from 0 to 1, and vectors be finite"
+                f"{summary}: query_ids must ascend, margins be from 0 to 1, and vectors be finite; "
+                f"{fix}"
             )
         return clustering
 

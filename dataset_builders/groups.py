@@ -189,12 +189,15 @@ def group_by_rarest_term(
     shift = shift_of_rule("rare-terms", rule)
     terms = {query_id: set(content_words(text, words)) for query_id, text in queries.items()}
     queries_with = Counter(
-        term for query_id, found in terms.items() if query_id not in set_aside for term in found
+        term
+        for query_id, in_query in terms.items()
+        if query_id not in set_aside
+        for term in in_query
     )
     counts = {
-        query_id: min(queries_with[term] for term in found) - (query_id not in set_aside)
-        for query_id, found in terms.items()
-        if found
+        query_id: min(queries_with[term] for term in in_query) - (query_id not in set_aside)
+        for query_id, in_query in terms.items()
+        if in_query
     }
     cut = max(1, math.ceil(statistics.median(counts.values()))) if counts else 1
     labels = dict.fromkeys(terms, OTHERS)

@@ -1,8 +1,8 @@
-"""Slices: parts of MS MARCO that are published as ids, and cut from the reader's own copy.
+"""Slices: parts of MS MARCO, published as ids, and cut from the user's own copy.
 
-A published slice is a Parquet file of ids, each with 16 bits of the digest of its text. MS MARCO's
-collection holds many characters double-encoded, and ir_datasets repairs them. Digests are those of
-repaired texts, so that both copies match. A cut slice has one form, whatever the copy: every
+A published slice is a Parquet file of ids, each with 16 bits of the digest of its text. In MS
+MARCO's collection many characters are double-encoded; ir_datasets repairs them. Digests are of
+repaired texts, so that both copies match. The files of a cut slice do not depend on the copy: every
 character beyond ASCII is double-encoded, as nearly all are in MS MARCO.
 """
 
@@ -40,14 +40,14 @@ from msshift_bench.plumbing import replace_folder, report_progress, tsv_rows, wr
 from msshift_bench.records import Qrel
 
 SLICES: Mapping[str, str] = {"msmarco-pool": "58,822 passages and 16,367 queries of MS MARCO"}
-"""The name of each published slice, and its content."""
+"""Name of a published slice -> its content."""
 
 FACTS = "slice.json"
 """The file of a cut slice's facts."""
 
 _TESTS = "test-queries.txt"
 _MOST_CHANGED = 0.01
-"""The share of changed texts above which a copy is not taken for MS MARCO."""
+"""The largest share of changed texts in an accepted copy of MS MARCO."""
 
 _PASSAGE, _QUERY, _TEST_QUERY = range(3)
 
@@ -55,14 +55,14 @@ _FILES = (
     ("queries.tsv", "queries.train.tsv", "queries.dev.tsv", "queries.dev.small.tsv"),
     ("qrels.tsv", "qrels.train.tsv", "qrels.dev.tsv", "qrels.dev.small.tsv"),
 )
-"""The names of the files of queries and of judgements."""
+"""The possible names of the files of queries and of qrels."""
 
 _PARTS = {"msmarco-passage": ("msmarco-passage/train", "msmarco-passage/dev/small")}
-"""The data set of ir_datasets without queries -> its parts that have them."""
+"""Id of ir_datasets without queries -> ids of its parts with queries."""
 
 
 class Copy(NamedTuple):
-    """The reader's copy of the collection that a slice is cut from.
+    """The user's copy of MS MARCO, from which a slice is cut.
 
     Attributes:
         passages: id and text of each passage, in any order.
@@ -76,11 +76,13 @@ class Copy(NamedTuple):
 
 
 class BuiltSlice(NamedTuple):
-    """A slice that was cut.
+    """A cut slice.
 
     Attributes:
-        folder: ``collection.tsv``, ``queries.tsv``, ``qrels.tsv``, and its test queries.
-        changed: the texts of the copy that differ from the published ones: ``passage 12``.
+        folder: the folder of ``collection.tsv``, ``queries.tsv``, ``qrels.tsv`` and the ids of the
+            test queries.
+        changed: the passages and queries whose texts differ from the published texts, e.g.
+            ``passage 12``.
     """
 
     folder: Path
@@ -88,7 +90,7 @@ class BuiltSlice(NamedTuple):
 
     @property
     def tests(self) -> Path:
-        """The file of the ids of its official test queries."""
+        """The file of the ids of the official test queries."""
         return self.folder / _TESTS
 
 
@@ -96,9 +98,9 @@ def open_copy(source: str | Path) -> Copy:
     """Open a copy of MS MARCO.
 
     Args:
-        source: the folder of its files as Microsoft publishes them (``collection.tsv``,
-            ``queries.train.tsv``, ``qrels.train.tsv``, and those of ``dev`` or ``dev.small``), or
-            whatever `open_collection` takes, e.g. ``msmarco-passage`` of ir_datasets.
+        source: the folder of Microsoft's files (``collection.tsv``, ``queries.train.tsv``,
+            ``qrels.train.tsv``, and the same for ``dev`` or ``dev.small``), or an argument of
+            `open_collection`, e.g. ``msmarco-passage`` of ir_datasets.
 
     Raises:
         NotFoundError: if there is no such folder or id.
@@ -117,11 +119,13 @@ def open_copy(source: str | Path) -> Copy:
 
 def _open_files(folder: Path) -> Copy:
     findings = FindingLog()
-    found = [[folder / name for name in names if (folder / name).is_file()] for names in _FILES]
-    for names, paths in zip(_FILES, found, strict=True):
+    existing = [[folder / name for name in names if (folder / name).is_file()] for names in _FILES]
+    for names, paths in zip(_FILES, existing, strict=True):
         if not paths:
-            raise NotFoundError(f"{folder} holds none of {', '.join(names)}: add MS MARCO's")
-    query_files, qrel_files = found
+            raise NotFoundError(
+                f"{folder} holds none of {', '.join(names)}; add these files of MS MARCO"
+            )
+    query_files, qrel_files = existing
     queries = {
         query_id: text for path in query_files for *_, query_id, text in query_rows(path, findings)
     }
@@ -138,19 +142,19 @@ def _passages(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> BuiltSlice:
-    """Cut a published slice from a copy of MS MARCO, unless the folder holds it.
+    """Cut a published slice from a copy of MS MARCO, unless the folder already contains it.
 
     Args:
         name: a name in `SLICES`.
-        source: the copy; see `open_copy`; `None` if the folder holds the slice.
+        source: the copy; see `open_copy`. `None` if the folder contains the slice.
         folder: the folder to write; it appears only when it is complete.
 
     Raises:
         UnknownNameError: if there is no such slice.
-        UsageError: if there is no copy, and the folder does not hold the slice; or the folder
-            holds something else.
-        DataError: if the copy lacks passages, queries or judgements of the slice, or more than a
-            hundredth of its texts differ.
+        UsageError: if the folder does not contain the slice and `source` is `None`, or if the
+            folder contains other files.
+        DataError: if the copy lacks passages, queries or judgements of the slice, or if more than
+            1% of its texts differ.
         NotFoundError, CollectionError: see `open_copy`.
     """
     check_name("slice", name, SLICES)
@@ -162,8 +166,8 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
     """Cut a slice from a copy; see `cut_slice`.
 
     Args:
-        published: what `publish_slice` wrote.
-        source: the copy.
+        published: the Parquet file of ids, from `publish_slice`.
+        source: the copy; see `open_copy`.
         folder: the folder to write.
     """
     of_ids, facts = sha256_of(published), folder / FACTS
@@ -172,13 +176,13 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
         return BuiltSlice(folder, tuple(recorded["changed"]))
     if source is None:
         raise UsageError(
-            f"{published.stem} is cut from your copy of MS MARCO, and {folder} does not hold it: "
-            "add --from FOLDER, or --from msmarco-passage for ir_datasets' copy"
+            f"{published.stem} is cut from your copy of MS MARCO, but {folder} does not contain "
+            "it; add --from FOLDER, or --from msmarco-passage for ir_datasets' copy"
         )
     if folder.is_dir() and any(folder.iterdir()) and not facts.is_file():
         raise UsageError(
-            f"{folder} is no slice that was cut here, and cutting {published.stem} would replace "
-            "it: move it away, or write the data set to another folder (--out)"
+            f"{folder} is not a cut slice, and cutting {published.stem} would replace it; move it "
+            "away, or write the data set to another folder (--out)"
         )
     table = pq.read_table(published)
     expected = json.loads(table.schema.metadata[b"slice"])
@@ -208,8 +212,8 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
     digest = ContentDigest.of(qrels)
     if digest.hexdigest() != expected["qrels_sha256"]:
         raise DataError(
-            f"{source} holds {digest.rows:,} judgements of relevant passages of {label}; expected "
-            f"{expected['qrels']:,} with other digests: give MS MARCO's qrels of train and dev"
+            f"{source} has {digest.rows:,} judgements of relevant passages of {label}, expected "
+            f"{expected['qrels']:,} with another digest; give MS MARCO's qrels of train and dev"
         )
     with replace_folder(folder) as partial:
         partial.mkdir(parents=True, exist_ok=True)
@@ -228,7 +232,7 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
 
 
 def _read_passages(passages: Iterable[tuple[str, str]], wanted: Set[str]) -> dict[str, str]:
-    """Return the repaired texts of the passages that are wanted, as far as there are any."""
+    """Return doc_id -> repaired text of the wanted passages, without missing ones."""
     texts: dict[str, str] = {}
     for doc_id, text in passages:
         if doc_id in wanted:
@@ -250,9 +254,9 @@ def publish_slice(
 
     Args:
         path: the Parquet file to write.
-        passages: doc_id -> text; ids are whole numbers.
-        queries: query_id -> text; likewise.
-        qrels: query_id -> doc_id -> relevance; only pairs of the slice count.
+        passages: doc_id -> text; ids are integers.
+        queries: query_id -> text; ids are integers.
+        qrels: query_id -> doc_id -> relevance; other pairs than the slice's are ignored.
         tests: the ids of the official test queries.
     """
     tests = set(tests)
@@ -296,5 +300,5 @@ def _refuse_copy(names: list[str], verb: str, label: str, source: object, count:
         shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
         raise DataError(
             f"{source} {verb} {len(names):,} of {count:,} passages and queries of {label} ({shown})"
-            ": give a complete copy of MS MARCO passage, version 1"
+            "; give a complete copy of MS MARCO passage, version 1"
         )

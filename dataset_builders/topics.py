@@ -1,19 +1,19 @@
-"""The shifts whose groups are clusters of query embeddings: `topics` and, built, `resttest`.
+"""Group queries by clusters of their embeddings: the shifts `topics` and, if built, `resttest`.
 
-Topics lie far apart. Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics". The three steps
-are functions of their own: `kmeans.kmeans` makes clusters, `clusters.select_farthest` chooses the
-five that lie farthest apart, and `clusters.grow_groups` joins their neighbours to them.
+Topics are far apart in the space of embeddings. Source: MS-Shift (ECIR 2023), section 3.1, "Query
+Topics". Each step is a function: `kmeans.kmeans` makes clusters, `clusters.select_farthest` chooses
+the five farthest apart, and `clusters.grow_groups` joins neighbouring clusters to them.
 
-Buckets hold every query, whether for training or for test. Source: Zhan et al., Evaluating
+Buckets contain every query, for training and for test. Source: Zhan et al., Evaluating
 Interpolation and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 4.1.3.
-The paper publishes neither its encoder nor its parameters, so that these buckets are others than
-the released ones; see `zhan`, which reads those.
+The paper publishes neither its encoder nor its parameters. So built buckets differ from the
+released buckets, which `zhan` reads.
 
-Published topics are checked in three ways. `replay_topics` computes nothing in floating point, so
+Published topics are checked in three ways. `replay_topics` uses no floating-point computation, so
 it gives the same rows on every machine. `verify_topics` embeds the queries again and assigns them
-to the published centroids: noise may move a query only if two centroids are almost equally near.
-`retrain_topics` repeats everything. It gives the same clusters if the embeddings are the same
-bytes; if they are not, every iteration of k-means amplifies the noise, and nothing is promised.
+to the published centroids. Noise may move a query only if two centroids are almost equally near.
+`retrain_topics` repeats all steps. It gives the same clusters if the embeddings are the same bytes.
+Otherwise every iteration of k-means amplifies the noise, and the clusters may differ.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, holds_triples
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
-"""The file of a data set that publishes the clusters of its topics."""
+"""The files of a data set with its topics: the cluster of each query, and the centroids."""
 
 BUCKETS = "resttest-buckets/assignments.parquet"
 CENTRES = "resttest-buckets/centroids.parquet"
-"""The file of a data set that publishes the bucket of every query, and that of the centroids."""
+"""The files of a data set with its buckets: the bucket of each query, and the centroids."""
 
 _BUCKETS_SCHEMA = pa.schema(
     [("query_id", pa.string()), ("group", pa.string()), ("margin", pa.float64())]
@@ -75,15 +75,18 @@ _SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
 
 def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
-    """Yield tables that a built data set publishes beside its splits.
+    """Yield tables of a built data set that are not splits.
 
     Raises:
-        IntegrityError: if a file is not what the manifest says.
+        IntegrityError: if a file is missing, or its digest differs from the manifest.
     """
     for name in names:
         path = dataset.folder / name
         if not path.is_file() or sha256_of(path) != dataset.manifest.files.get(name):
-            raise IntegrityError(f"{path} is missing or has changed since it was built")
+            raise IntegrityError(
+                f"{path} is missing or has changed since it was built; download or build the data "
+                "set again"
+            )
         yield pq.read_table(path.absolute())
 
 
@@ -91,14 +94,14 @@ def read_topics(dataset: Dataset) -> Clustering:
     """Read the topics of a data set.
 
     Raises:
-        DataError: if it holds no topics made by this package.
-        IntegrityError: if the files are not what the manifest says.
+        DataError: if the data set has no topics built by this package.
+        IntegrityError: if a file is missing, or its digest differs from the manifest.
     """
     for name in (ASSIGNMENTS, CENTROIDS):
         if name not in dataset.manifest.files:
             raise DataError(
-                f"{dataset.folder} publishes no clusters ({name}); only a data set whose "
-                "topics were built by msshift does"
+                f"{dataset.folder} publishes no clusters ({name}); give a data set whose topics "
+                "were built with 'msshift build'"
             )
     parameters = dataset.manifest.shifts["topics"]["parameters"]
     assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
@@ -108,10 +111,10 @@ def read_topics(dataset: Dataset) -> Clustering:
 
 
 def read_buckets(dataset: Dataset) -> Clustering:
-    """Read the buckets that a built data set publishes.
+    """Read the buckets of a built data set.
 
     Raises:
-        IntegrityError: if a file is not what the manifest says.
+        IntegrityError: if a file is missing, or its digest differs from the manifest.
     """
     assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
     parameters = dataset.manifest.shifts["resttest"]["parameters"]
@@ -133,7 +136,7 @@ def _one_each(
     parameters: Mapping[str, int],
     embedding: Mapping[str, Any],
 ) -> Clustering:
-    """Return a clustering whose groups are one cluster each: the buckets, in their order."""
+    """Return a clustering whose groups have one cluster each: the buckets, in order."""
     names = tuple(SHIFTS["resttest"].groups)
     groups = tuple((number,) for number in range(len(names)))
     return Clustering(
@@ -150,7 +153,11 @@ def _grouping(
     tables: Mapping[str, pa.Table],
     words: str,
 ) -> Grouping:
-    """Return the groups of clustered queries, with what describes them."""
+    """Return the groups of clustered queries, with their top terms, examples and margins.
+
+    Raises:
+        DataError: if the clustering is not of these queries.
+    """
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
     terms = top_terms(
@@ -181,12 +188,11 @@ def _grouping(
 def _check_queries(
     clustering: Clustering, queries: Mapping[str, str], collection: Collection, shift: Shift
 ) -> None:
-    """Check that the published clusters of a shift are of these queries."""
-    what = "clusters" if shift.name == "topics" else "buckets"
+    kind = "clusters" if shift.name == "topics" else "buckets"
     if clustering.query_ids != tuple(sorted(queries)):
         raise DataError(
-            f"the published {what} hold {len(clustering.query_ids)} queries, and {collection.name} "
-            f"{len(queries)} others; give the collection they were made from"
+            f"the published {kind} have {len(clustering.query_ids)} queries, but {collection.name} "
+            f"has {len(queries)} others; give the collection from which they were made"
         )
 
 
@@ -203,24 +209,24 @@ def group_by_topic(
     pooling: str | None = None,
     words: str = "whitespace",
 ) -> Grouping:
-    """Put queries into five topics that lie far apart; all other queries are in none.
+    """Put queries into five topics that are far apart; all other queries are in no topic.
 
     Args:
-        queries: the queries to group.
+        queries: the queries to group, query_id -> text.
         rule: ``k-means`` is the only one.
         collection: the queries' collection.
         seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
-        topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
-        published: use these clusters, and embed nothing.
+        topic_size: approximate number of queries per topic; see `clusters.TOPIC_SCALE_RULE`.
+        published: clusters to use; then no query is embedded.
         encoder: see `clusters.embed_for_groups`.
-        pooling: see there.
+        pooling: see `clusters.embed_for_groups`.
         words: how texts are divided into words (`WORDS`).
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
         NotFoundError: if there is no such encoder.
-        DataError: if the queries are too few, or are not those of the published clusters.
+        DataError: if there are too few queries, or the published clusters have other queries.
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
@@ -243,18 +249,17 @@ def group_by_bucket(
     pooling: str | None = None,
     words: str = "whitespace",
 ) -> Grouping:
-    """Put every query, whether for training or for test, into one of five buckets.
+    """Put every query, for training or for test, into one of five buckets.
 
-    It takes the arguments of `group_by_topic`, without those on the size of topics, and raises the
-    same errors.
+    The arguments and errors are as in `group_by_topic`.
 
     Returns:
-        The groups ``1`` to ``5``, the bucket with most queries first.
+        The groups ``1`` to ``5``, the largest bucket first.
 
     Raises:
         UsageError: if there are fewer than five queries.
-        DataError: if fewer than five of the vectors are distinct, or the queries are not those of
-            the published buckets.
+        DataError: if there are fewer than five distinct vectors, or the published buckets have
+            other queries.
     """
     shift = shift_of_rule("resttest", rule)
     if published is None:
@@ -276,10 +281,10 @@ def group_by_bucket(
 
 
 AGREEMENT = 0.9999
-"""The share of queries that `verify_topics` must find in their published clusters."""
+"""The smallest share of queries in their published clusters that `verify_topics` accepts."""
 
 MARGIN = 1e-3
-"""The greatest margin at which it may find a query in another one."""
+"""The bound on the margins of other queries: `verify_topics` accepts smaller margins only."""
 
 
 def replay_topics(
@@ -289,36 +294,37 @@ def replay_topics(
     *,
     overwrite: bool = False,
 ) -> tuple[Manifest, list[str]]:
-    """Build a published data set again, its topics from the published clusters.
+    """Build a published data set again, with topics from the published clusters.
 
     Args:
         published: the data set.
-        collection: the collection that it was built from.
+        collection: the collection from which it was built.
         folder: the folder to write.
         overwrite: see `build_dataset`.
 
     Returns:
         The manifest of the new data set, and the splits (``config/split``) whose rows differ from
-        the published ones: none, if the collection is the same.
+        the published rows. With the same collection, no split differs.
 
     Raises:
-        DataError: if it publishes no clusters, or the collection holds other queries.
-        UsageError: if it was imported, not built, is a small part of a build with given test
-            queries, or holds training sets for test queries of their own.
+        DataError: if the data set publishes no clusters, or the collection has other queries.
+        UsageError: if the data set was imported, is a small part of a build with given test
+            queries, or has a shift with sizes or with labels.
     """
     dataset = open_dataset(published)
     manifest = dataset.manifest
     if manifest.edition != "rebuilt":
         raise UsageError(
-            f"{dataset.folder} was imported ({manifest.edition}), so it cannot be replayed"
+            f"{dataset.folder} was imported ({manifest.edition}) and cannot be replayed; give a "
+            "data set from 'msshift build'"
         )
     if others := [
         name for name in manifest.shifts if SHIFTS[name].by_size or isinstance(name, LabelledShift)
     ]:
         raise UsageError(
-            f"{dataset.folder} also has {', '.join(others)}, whose test queries or labels are in "
-            "other files, so that it cannot be built again from the collection alone; build it "
-            "with the same options instead"
+            f"{dataset.folder} has {', '.join(others)}, whose test queries or labels are in "
+            "other files, so it cannot be replayed from the collection alone; build it with the "
+            "same options instead"
         )
     options: dict[str, dict[str, object]] = {
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
@@ -354,14 +360,18 @@ def replay_topics(
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the test queries that a build was given; refuse one that kept a part of them."""
+    """Return the given test queries of a build; `None` if they were sampled.
+
+    Raises:
+        UsageError: if the data set contains only a part of them.
+    """
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None
     if manifest.parameters["nano"]:
         raise UsageError(
-            f"{dataset.folder} holds a small part of the test queries that it was built with "
-            "(--nano), so its topics cannot be made again; build it with their file"
+            f"{dataset.folder} holds a small part of the test queries of its build (--nano), so "
+            "its topics cannot be made again; build it with the file of test queries"
         )
     return frozenset(
         row.query_id
@@ -375,29 +385,30 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
 def verify_topics(
     published: Dataset | str | Path, collection: Collection, *, encoder: str | None = None
 ) -> Summary:
-    """Embed the queries again and check that they fall into their published clusters.
+    """Embed the queries again, and check that they are in their published clusters.
 
     All differences must be within the noise; see `AGREEMENT` and `MARGIN`.
 
     Args:
         published: the data set.
-        collection: the collection that it was built from.
+        collection: the collection from which it was built.
         encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
 
     Returns:
-        ``queries``, their number; ``same_bytes``, whether the embeddings equal those of the build,
-        byte by byte; ``same_encoder``; ``disagreements``, query_id -> margin between its two
-        nearest published centroids, for the queries that lie nearest to another centroid than the
-        one they were assigned to; ``agreement``, the share of the others; and ``passed``.
+        ``queries``: their number. ``same_bytes``: whether the embeddings equal the embeddings of
+        the build, byte by byte. ``same_encoder``: whether the encoder's digest is the same.
+        ``disagreements``: query_id -> margin, for the queries whose nearest centroid is not the
+        published one. ``agreement``: the share of all other queries. ``passed``: whether
+        differences are within the noise.
 
     Raises:
-        DataError: if it publishes no clusters, or the collection holds other queries.
+        DataError: if the data set publishes no clusters, or the collection has other queries.
         NotFoundError: if there is no such encoder.
     """
     clustering, embeddings, facts, line = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, clustering.centroids)
-    elsewhere = np.flatnonzero(labels != clustering.labels).tolist()
-    queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in elsewhere}
+    differing = np.flatnonzero(labels != clustering.labels).tolist()
+    queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in differing}
     agreement, widest = 1 - len(moved) / queries, max(moved.values(), default=0.0)
     up_to = f", margin up to {widest:.1e}" if moved else ""
     facts |= {
@@ -405,11 +416,11 @@ def verify_topics(
         "agreement": agreement,
         "passed": agreement >= AGREEMENT and widest < MARGIN,
     }
-    fallen = (
-        f"{queries - len(moved)} of {queries} queries fall into their published clusters "
-        f"({agreement:.4%}); {len(moved)} do not{up_to}"
+    result = (
+        f"{queries - len(moved)} of {queries} queries are in their published clusters "
+        f"({agreement:.4%}); {len(moved)} are not{up_to}"
     )
-    return Summary({"queries": queries, **facts}, notes=(line, fallen))
+    return Summary({"queries": queries, **facts}, notes=(line, result))
 
 
 def retrain_topics(
@@ -417,14 +428,13 @@ def retrain_topics(
 ) -> Summary:
     """Embed and cluster the queries again, and compare with the published topics.
 
-    It takes the arguments of `verify_topics` and raises the same errors. The same bytes must give
-    the same clusters.
+    The arguments and errors are as in `verify_topics`. The same bytes must give the same clusters.
 
     Returns:
-        ``same_bytes`` and ``same_encoder``, as for `verify_topics`; ``identical``, whether every
-        query is in its published cluster; ``regrouped``, the share of the queries whose topic
-        changes, when each new topic is named after the published topic with which it shares most
-        queries; and ``passed``.
+        ``same_bytes`` and ``same_encoder``: see `verify_topics`. ``identical``: whether every query
+        is in its published cluster. ``regrouped``: the share of queries whose topic changes, where
+        a new topic gets the name of the published topic with most common queries. ``passed``:
+        whether the clusters are identical or the embeddings differ.
 
     Raises:
         UsageError: if the data set is a small part of a build with given test queries.
@@ -436,7 +446,7 @@ def retrain_topics(
     validation = sample_validation(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
     )
-    again = cluster_queries(
+    retrained = cluster_queries(
         embeddings,
         k=settings["k"],
         iterations=settings["iterations"],
@@ -444,16 +454,18 @@ def retrain_topics(
         target=settings["target"],
         set_aside=given | validation,
     )
-    old, new = clustering.labels_by_query(), again.labels_by_query()
+    old, new = clustering.labels_by_query(), retrained.labels_by_query()
     shared = Counter((new[query_id], old[query_id]) for query_id in old)
     kept: dict[str, int] = {}
     taken: set[str] = set()
-    for (mine, theirs), count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
-        if mine not in kept and theirs not in taken:
-            kept[mine] = count
-            taken.add(theirs)
+    for (topic, published_topic), count in sorted(
+        shared.items(), key=lambda item: (-item[1], item[0])
+    ):
+        if topic not in kept and published_topic not in taken:
+            kept[topic] = count
+            taken.add(published_topic)
     regrouped = 1 - sum(kept.values()) / len(old)
-    identical = bool(np.array_equal(again.labels, clustering.labels))
+    identical = bool(np.array_equal(retrained.labels, clustering.labels))
     facts |= {
         "identical": identical,
         "regrouped": regrouped,
@@ -466,7 +478,7 @@ def retrain_topics(
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
 ) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
-    """Return published topics, new embeddings, and whether these are the same: facts and line."""
+    """Return the published topics, new embeddings, and their comparison, as facts and as a note."""
     published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
     _check_queries(published, queries, collection, SHIFTS["topics"])
@@ -481,5 +493,5 @@ def _embed_again(
         "same_bytes": embeddings.sha256 == built["sha256"],
         "same_encoder": embeddings.facts["encoder_sha256"] == built["encoder_sha256"],
     }
-    of_bytes, of_encoder = ("the same" if same else "other" for same in facts.values())
+    of_bytes, of_encoder = ("the same" if same else "different" for same in facts.values())
     return published, embeddings, facts, f"encoder: {of_encoder}; embeddings: {of_bytes}"

@@ -2,10 +2,9 @@
 
 Source: MS-Shift (ECIR 2023), section 3.1: "for each query we sample 100 negatives with BM25".
 
-A query with several relevant passages gives no more triples than any other: the relevant passages,
-sorted by doc_id, share its negatives in turn. So `count` negatives make `count` triples per query,
-and queries weigh the same in training. A query with more relevant passages than negatives leaves
-some out, unless every pair is asked for.
+Every query has `count` negatives and `count` triples, so that all queries have the same weight in
+training. A query's triples take its relevant passages in turn, sorted by doc_id. If a query has
+more relevant passages than negatives, some are in no triple, unless `every_pair` is set.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ from msshift_bench.shifts import (
 )
 
 _SHARD_ROWS = 1_000_000
-"""Triples per file, about; a query's triples are in one file."""
+"""Approximate number of triples per file; a query's triples are in one file."""
 
 _ROW_GROUP = 100_000
-"""Triples that a streaming reader holds in memory."""
+"""Triples per row group; a streaming reader has one row group in memory."""
 
 
 def add_triples(
@@ -79,35 +78,34 @@ def add_triples(
 ) -> Manifest:
     """Add training triples to a built data set: the config ``<config>-triples`` for every group.
 
-    Each holds `count` triples for each training query of the config that it extends, sorted by
-    query_id; a query whose relevant passages are not in the collection has none. The manifest's
-    facts on the shift's triples say how many pairs of a query and a relevant passage each config
-    has, and how many of them no triple holds. The data set is replaced as a whole when everything
-    is written. A killed process leaves finished work in the folder ``.<data set>.triples`` beside
-    it, and the next process continues there. No negative is a passage that the build of the data
-    set excluded.
+    A config has `count` triples for each training query, sorted by query_id. A query has no triples
+    if none of its relevant passages is in the collection. Negatives are never passages that the
+    build excluded. For each config, the manifest contains the number of pairs of a query and a
+    relevant passage, and the number of pairs in no triple. The data set changes only when all
+    triples are written. A killed process leaves finished work in the folder
+    ``.<data set>.triples`` next to the data set; the next process continues with it.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection that it was built from, or what `open_collection` takes.
-        shifts: only these; all that have training queries, if empty. Existing triples of these
-            shifts are replaced.
+        collection: the collection from which it was built, or an argument of `open_collection`.
+        shifts: the shifts that get triples; if empty, all shifts with training queries. Their
+            existing triples are replaced.
         count: negatives per query, at least 1.
-        depth: how far down BM25's ranking negatives are drawn from, at least 1.
+        depth: number of first passages of BM25's ranking that are candidates, at least 1.
         seed: the seed of the random choice.
-        every_pair: give a query with more relevant passages than negatives a triple for each of
-            them, its negatives in turn, so that no pair is left out.
+        every_pair: write every pair. A query with more relevant passages than negatives then gets
+            one triple per relevant passage, with its negatives in turn.
 
     Returns:
         The new manifest.
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: for a shift that it does not hold.
-        UsageError: if the seed is beyond 64 bits, `collection` is another one, there are no
-            training queries, or another process is at work.
-        DataError: if the collection is too small for so many negatives, or holds none of the
-            passages that are relevant to a group's training queries.
+        UnknownNameError: for a shift that is not in the data set.
+        UsageError: if `count` is below 1, the seed is beyond 64 bits, the data set was built from
+            another collection or has no training queries, or another process is writing it.
+        DataError: if the collection has too few passages for `count` negatives, or none that is
+            relevant to a config's training queries.
         MissingExtraError: if the extra bm25 is not installed.
 
     Examples:
@@ -116,7 +114,7 @@ def add_triples(
         ['length-short-triples', 'length-long-triples']
     """
     if count < 1:
-        raise UsageError(f"{count} negatives per query; at least 1 is needed")
+        raise UsageError(f"negatives per query must be at least 1, got {count}")
     check_seed(seed)
     dataset = open_dataset(data)
     parameters = Bm25Parameters(depth=depth, words=dataset.words)
@@ -149,7 +147,8 @@ def add_triples(
             chosen = sorted(places[row.query_id] for row in trained if row.query_id in places)
             if not chosen:
                 raise DataError(
-                    f"{collection.name} holds no passage relevant to a training query of {config}"
+                    f"{collection.name} holds no passage relevant to a training query of {config}; "
+                    "give the complete collection"
                 )
             shards[config] = _write_shards(
                 work / config, rows, chosen, negatives, count, every_pair=every_pair
@@ -179,18 +178,21 @@ def _configs(dataset: Dataset, shifts: ShiftNames) -> list[str]:
         if "train" in manifest.configs[config]
     ]
     if not configs:
-        raise UsageError(f"{dataset.folder} holds no training queries to make triples of")
+        raise UsageError(
+            f"{dataset.folder} has no training queries for triples; give a data set with the split "
+            "'train'"
+        )
     return configs
 
 
 def _trainable(
     collection: Collection, queries: Mapping[str, Row]
 ) -> tuple[ContentDigest, list[Row]]:
-    """Read the passages once, for their digest and to find the relevant ones.
+    """Read the passages once, for their digest and to find the relevant passages.
 
     Returns:
-        The digest, and the queries with those of their relevant passages that the collection
-        holds, sorted by query_id, without those that have none.
+        The digest, and the queries with a relevant passage in the collection, sorted by query_id.
+        Their relevant passages are only those in the collection.
     """
     relevant = {doc_id for row in queries.values() for doc_id in row.relevant_doc_ids}
     present = set()
@@ -216,18 +218,18 @@ def _write_shards(
     *,
     every_pair: bool,
 ) -> list[Path]:
-    """Write the triples of one config.
+    """Write the triples of one config, without the files that an earlier process has written.
 
     Args:
-        stem: how the names of its files begin.
+        stem: the beginning of the files' paths.
         rows: all training queries, sorted by query_id.
-        places: those that the config has, ascending.
-        negatives: their negatives; see `mine_negatives`.
+        places: the row numbers of the config's queries, ascending.
+        negatives: the negatives of all queries; see `mine_negatives`.
         count: negatives per query.
         every_pair: see `add_triples`.
 
     Returns:
-        As many files as they need; what an earlier process wrote stands.
+        The paths of all files.
     """
     paths = []
     names = [block.name for block in negatives]
@@ -247,7 +249,7 @@ def _write_shards(
 
 
 def _read(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
-    """Return the negatives of the queries at some places, one query after the other."""
+    """Return the negatives of the queries in some rows, one query after the other."""
     blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
     columns = []
     for block in np.unique(blocks).tolist():
@@ -280,7 +282,7 @@ def _add(
     facts: Mapping[str, Any],
     pairs: Mapping[str, Mapping[str, int]],
 ) -> Manifest:
-    """Put the files into the data set, and their entries into its manifest."""
+    """Add the files to the data set, and their entries to its manifest."""
 
     def with_triples(folder: Path, manifest: Manifest) -> Manifest:
         configs = dict(manifest.configs)
@@ -293,7 +295,7 @@ def _add(
             shift = parse_config(config, dataset.shifts)[0]
             of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
             shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
-        # In an order that does not depend on when they were added.
+        # Sorted, so that the order does not depend on the time at which triples were added.
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
         made_by = {name: version(name) for name in ("bm25s", "numba", "PyStemmer")}

@@ -272,7 +272,7 @@ def test_tables_that_do_not_fit_are_refused(
     clustering: Clustering, change: Change, message: str
 ) -> None:
     changed = change(*clustering.to_tables())
-    with pytest.raises(IntegrityError, match=f"are not of one clustering; .*{message}"):
+    with pytest.raises(IntegrityError, match=f"are not of one clustering: .*{message}"):
         Clustering.from_tables(*changed, clustering.parameters, {})
 
 

@@ -89,7 +89,7 @@ def test_texts_that_differ_are_counted_and_named(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = write_copy(tmp_path / "changed", PASSAGES | {"7": "Other words."}, parts=True)
-    with pytest.raises(DataError, match=r"changed has other texts of 1 of 8 .*\(passage 7\): give"):
+    with pytest.raises(DataError, match=r"changed has other texts of 1 of 8 .*\(passage 7\); give"):
         cut_ids(published, changed, tmp_path / "cut")
     assert not (tmp_path / "cut").exists()
     monkeypatch.setattr("msshift_bench.dataset_builders.slices._MOST_CHANGED", 0.2)
@@ -103,11 +103,11 @@ def test_what_a_copy_lacks_is_counted_and_named(published: Path, tmp_path: Path)
     passages = {key: text for key, text in PASSAGES.items() if key not in ("0", "30")}
     lacking = write_copy(tmp_path / "lacking", passages, parts=True)
     (lacking / "queries.dev.small.tsv").unlink()
-    with pytest.raises(DataError, match=r"lacks 3 of 8 .*\(passage 0, passage 30, query 20\): giv"):
+    with pytest.raises(DataError, match=r"lacks 3 of 8 .*\(passage 0, passage 30, query 20\); giv"):
         cut_ids(published, lacking, tmp_path / "cut")
     short = write_copy(tmp_path / "short", PASSAGES, parts=True)
     (short / "qrels.dev.small.tsv").unlink()
-    with pytest.raises(DataError, match=r"short holds 2 judgements of relevant .* expected 3 "):
+    with pytest.raises(DataError, match=r"short has 2 judgements of relevant .* expected 3 "):
         cut_ids(published, short, tmp_path / "cut")
     (short / "queries.train.tsv").unlink()
     (short / "queries.dev.small.tsv").unlink()
@@ -129,7 +129,9 @@ def test_a_folder_that_is_no_slice_stays(
 ) -> None:
     copy = write_copy(tmp_path / "msmarco-pool", PASSAGES, parts=False)
     before = content(copy)
-    with pytest.raises(UsageError, match=r"msmarco-pool is no slice .*: move it away, or .*--out"):
+    with pytest.raises(
+        UsageError, match=r"msmarco-pool is not a cut slice.*; move it away, or .*--out"
+    ):
         cut_ids(published, copy, copy)
     monkeypatch.chdir(tmp_path)
     place = ("--collection", "msmarco-pool", "--licence", "mit")

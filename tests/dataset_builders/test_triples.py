@@ -243,7 +243,7 @@ def test_queries_without_a_passage_at_hand_give_none(
     build_dataset(collection, ["length"], folder)
     before = (folder / "manifest.json").read_bytes()
     if step == 2:  # no passage of a long query is there, which the config of short trains on
-        with pytest.raises(DataError, match=rf"relevant to a training query of {missing}$"):
+        with pytest.raises(DataError, match=rf"relevant to a training query of {missing};"):
             add_triples(folder, collection, count=3, depth=10)
         assert (folder / "manifest.json").read_bytes() == before
         return
