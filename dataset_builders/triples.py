@@ -218,7 +218,7 @@ def _write_shards(
     *,
     every_pair: bool,
 ) -> list[Path]:
-    """Write the triples of one config, without the files that an earlier process has written.
+    """Write the triples of one config; files of an earlier process are kept.
 
     Args:
         stem: the beginning of the files' paths.

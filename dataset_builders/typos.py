@@ -1,17 +1,18 @@
-"""Variants of queries with typing errors: made, told from their texts, and read as published.
+"""Variants of queries with typing errors: make variants, find their edits, and read published ones.
 
-The rule is that of CharacterBERT-DR (Zhuang and Zuccon, CharacterBERT and Self-Teaching for
-Improving the Robustness of Dense Retrievers on Queries with Typos, SIGIR 2022;
-``data/make_typo_queries.py`` of `TYPOS_URL`), which makes its edits with TextAttack 0.3.4 (Morris
-et al., EMNLP 2020). Every word of at least `SHORTEST` characters that is no stop word offers one
-random edit of each kind, and one of all these is taken. Ours differs in two points: upstream
-lower-cases the query, too, which nearly all of MS MARCO's are; and its draws cannot be repeated.
+The rule is from CharacterBERT-DR (Zhuang and Zuccon, CharacterBERT and Self-Teaching for Improving
+the Robustness of Dense Retrievers on Queries with Typos, SIGIR 2022;
+``data/make_typo_queries.py`` of `TYPOS_URL`). It makes edits with TextAttack 0.3.4 (Morris et al.,
+EMNLP 2020). Every word of at least `SHORTEST` characters that is not a stop word gets one random
+edit of each kind, and one of all these edits is chosen. Our rule differs in two points. Upstream
+also lower-cases the query; nearly all queries of MS MARCO are in lower case. And upstream's draws
+cannot be repeated.
 
-An edit is told from the two texts alone, so an error that another edit explains as well counts as
-that one: the letter of a neighbouring key, typed by chance, counts as a neighbour's.
+The kind of an edit follows from the two texts alone. If two kinds fit, one of them counts: a random
+letter that is on a neighbouring key counts as ``neighbour``.
 
 The published variants are ten files for each of three sets of queries: MS MARCO's dev-small, TREC
-DL 2019 and 2020.
+DL 2019 and TREC DL 2020.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from msshift_bench.sampling import KeyedDraws
 from msshift_bench.shifts import get_test_only_shift
 
 SHORTEST = 3
-"""The length of the shortest words that are edited, in characters."""
+"""The length of the shortest words that may be edited, in characters."""
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-"""The letters that are typed by mistake."""
+"""The letters that may be typed by mistake."""
 
-# NLTK's English list, as upstream has it.
+# NLTK's English list, as in upstream's code.
 _STOP_WORDS_TEXT = """
     i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
     yourselves he him his himself she she's her hers herself it it's its itself they them their
@@ -68,17 +69,17 @@ NEIGHBOURS: Mapping[str, str] = MappingProxyType(
         "b": "vghn", "n": "bhjm", "m": "njk",
     }
 )  # fmt: skip
-"""Letter -> the keys beside it on a QWERTY keyboard, as upstream has them (``g`` lacks ``f``)."""
+"""Letter -> its neighbouring keys on a QWERTY keyboard, as in upstream's code (``g`` lacks ``f``)."""
 
-# Apostrophes and the like belong to a word, unless they begin it.
+# Apostrophes and similar marks are part of a word, except at its beginning.
 _WORD = re.compile(r"(?<![\w'*@-])[-'_*@]*((?:(?![-'_*@])\w)[\w'*@-]*)")
 
 
 def words_to_misspell(text: str) -> list[re.Match[str]]:
-    """Return the words of a query that may be edited: long enough, and no stop words.
+    """Return the words of a query that may be edited: long words that are not stop words.
 
     Returns:
-        Matches, whose group 1 is the word.
+        Matches; group 1 of a match is the word.
     """
     return [
         word
@@ -90,20 +91,23 @@ def words_to_misspell(text: str) -> list[re.Match[str]]:
 EDITS: Mapping[str, int] = MappingProxyType(
     {"swap": 2, "delete": 1, "insert": 0, "substitute": 1, "neighbour": 1}
 )
-"""Kind of edit -> how many letters give way: two neighbouring letters change places, a letter is
-left out, one is typed too many, another one is typed, or that of a neighbouring key."""
+"""Kind of edit -> number of letters that it replaces or removes.
+
+``swap`` exchanges two neighbouring letters, ``delete`` removes a letter, ``insert`` adds a letter,
+``substitute`` replaces a letter, and ``neighbour`` replaces it by the letter of a neighbouring key.
+"""
 
 
 def _edit(kind: str, word: str, draws: KeyedDraws) -> str:
-    """Return a word with an edit at a place that is drawn."""
-    gone = EDITS[kind]
+    """Return a word with an edit at a random position."""
+    removed = EDITS[kind]
     place = draws.below(len(word) - (kind == "swap"))
-    typed = word[place : place + gone][::-1] if kind == "swap" else ""
+    typed = word[place : place + removed][::-1] if kind == "swap" else ""
     if kind == "neighbour":
         typed = draws.choose(NEIGHBOURS.get(word[place].lower(), LETTERS))
     elif kind in ("insert", "substitute"):
         typed = draws.choose(LETTERS)
-    return word[:place] + typed + word[place + gone :]
+    return word[:place] + typed + word[place + removed :]
 
 
 def misspell(text: str, draws: KeyedDraws) -> str:
@@ -111,25 +115,25 @@ def misspell(text: str, draws: KeyedDraws) -> str:
 
     Args:
         text: the query's text.
-        draws: what decides the edit.
+        draws: the random draws that choose the edit.
     """
     words = words_to_misspell(text)
     if not words:
         return text
-    # Edits that give the same text count once, as upstream.
-    offered: dict[str, None] = {}
+    # Edits with the same result count once, as in upstream's code.
+    variants: dict[str, None] = {}
     for word in words:
         for kind in EDITS:
             edited = _edit(kind, word[1], draws)
             if edited.lower() != word[1].lower():
-                offered[text[: word.start(1)] + edited + text[word.end(1) :]] = None
-    return draws.choose(list(offered))
+                variants[text[: word.start(1)] + edited + text[word.end(1) :]] = None
+    return draws.choose(list(variants))
 
 
 UNCHANGED, OTHER = "unchanged", "other"
 
 EDIT_KINDS = (UNCHANGED, *EDITS, OTHER)
-"""The kinds of edits; ``other``: several edits, or one outside the words that may be edited."""
+"""The kinds of edits; ``other``: several edits, or an edit of a word that may not be edited."""
 
 
 def find_edit(text: str, variant: str) -> str:
@@ -138,34 +142,34 @@ def find_edit(text: str, variant: str) -> str:
     Returns:
         One of `EDIT_KINDS`.
     """
-    before, after = (" ".join(one.lower().split()) for one in (text, variant))
+    before, after = (" ".join(string.lower().split()) for string in (text, variant))
     if before == after:
         return UNCHANGED
     start = _shared(before, after)
     same = _shared(before[start:][::-1], after[start:][::-1])
-    gone, typed = before[start : len(before) - same], after[start : len(after) - same]
-    sizes = len(gone), len(typed)
+    removed, typed = before[start : len(before) - same], after[start : len(after) - same]
+    sizes = len(removed), len(typed)
     if sizes == (0, 1):
         kind = "insert"
     elif sizes == (1, 0):
         kind = "delete"
     elif sizes == (1, 1):
-        kind = "neighbour" if typed in NEIGHBOURS.get(gone, "") else "substitute"
-    elif sizes == (2, 2) and gone == typed[::-1]:
+        kind = "neighbour" if typed in NEIGHBOURS.get(removed, "") else "substitute"
+    elif sizes == (2, 2) and removed == typed[::-1]:
         kind = "swap"
     else:
         return OTHER
     for word in words_to_misspell(before):
-        # A letter that is typed twice at a word's end lies behind it.
+        # If the last letter of a word is typed twice, the inserted letter is after the word's end.
         if word.start(1) <= start < word.end(1) + (kind == "insert"):
             return kind
     return OTHER
 
 
 def _shared(first: str, second: str) -> int:
-    """Return how many characters two texts share at their beginnings."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
-    differing = (place for place, (one, other) in pairs if one != other)
+    differing = (place for place, (left, right) in pairs if left != right)
     return next(differing, min(len(first), len(second)))
 
 
@@ -173,11 +177,11 @@ def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Sum
     """Count the edits in variants by method and kind.
 
     Args:
-        texts: query_id -> text of the queries as they are.
+        texts: query_id -> text of the original queries.
         variants: variants of these queries.
 
     Returns:
-        ``queries``, how many there are; and ``edits``, method -> kind of edit -> variants.
+        ``queries``: their number. ``edits``: method -> kind of edit -> number of variants.
     """
     counts: dict[str, Counter[str]] = {}
     for variant in variants:
@@ -185,16 +189,16 @@ def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Sum
         counts.setdefault(variant.method, Counter())[kind] += 1
     kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
     rows = []
-    for method, found in counts.items():
-        total, changed = found.total(), found.total() - found[UNCHANGED]
-        rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
-    edits = {method: {k: found[k] for k in EDIT_KINDS} for method, found in counts.items()}
+    for method, count in counts.items():
+        total, changed = count.total(), count.total() - count[UNCHANGED]
+        rows.append((method, f"{total:,}", f"{changed:,}", *(count.get(k, "-") for k in kinds)))
+    edits = {method: {k: count[k] for k in EDIT_KINDS} for method, count in counts.items()}
     table = Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)
     return Summary({"queries": len(texts), "edits": edits}, [table])
 
 
 Maker = Callable[[str, KeyedDraws], str]
-"""A function that takes a query's text and what decides its variant, and returns the variant."""
+"""A function that takes a query's text and random draws, and returns a variant."""
 
 
 def make_variants(
@@ -202,22 +206,22 @@ def make_variants(
 ) -> list[Variant]:
     """Make variants of queries by a test-only shift.
 
-    A variant depends on the seed, the number of its copy, the query's id and its text alone, not on
-    other queries or their order; more copies leave the first ones as they are.
+    A variant depends only on the seed, the number of its copy, the query's id and the query's text.
+    It does not depend on other queries, their order, or the number of copies.
 
     Args:
         name: the name of a test-only shift, e.g. ``typos``.
         queries: pairs of query_id and text.
-        copies: variants per query, by the methods ``<name>-1``, ``<name>-2`` and so on.
-        seed: another seed gives other variants.
+        copies: variants per query, at least 1; the methods are ``<name>-1``, ``<name>-2``, ...
+        seed: the seed of the random draws.
 
     Returns:
-        The variants by method, queries sorted by id. A query that cannot be changed stands there as
-        it is.
+        The variants, sorted by method and query_id. The variant of a query that cannot be edited is
+        its own text.
 
     Raises:
         UnknownNameError: if there is no such test-only shift.
-        UsageError: if no copy is asked for.
+        UsageError: if `copies` is below 1.
 
     Examples:
         >>> make_variants("typos", [("1", "cheap flights to rome")], seed=1)
@@ -225,25 +229,25 @@ def make_variants(
     """
     shift = get_test_only_shift(name)
     if copies < 1:
-        raise UsageError(f"{copies} variants of each query; ask for 1 or more")
+        raise UsageError(f"variants per query must be at least 1, got {copies}")
     module, function = shift.maker.split(":")
     make: Maker = getattr(importlib.import_module(module), function)
-    known = sorted(queries)
+    in_order = sorted(queries)
     return [
         Variant(query_id, make(text, KeyedDraws(f"{seed}/{method}/{query_id}")), method)
         for method in (f"{name}-{copy}" for copy in range(1, copies + 1))
-        for query_id, text in known
+        for query_id, text in in_order
     ]
 
 
 TYPOS_URL = "https://github.com/ielab/CharacterBERT-DR"
-"""The address of the published variants."""
+"""The address of the repository of published variants."""
 
 _FILE = re.compile(r"queries\.(?P<set>.+)\.(?P<method>typo(?P<number>[1-9][0-9]*))\.tsv")
 
 
 def holds_variants(checkout: Path) -> bool:
-    """Return whether a folder is a checkout of published variants, for `import_variants`."""
+    """Return whether a folder contains published variants; see `import_variants`."""
     return checkout.is_dir() and any(checkout.rglob("queries.*.typo*.tsv"))
 
 
@@ -256,14 +260,14 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         queries: the set: ``dev.small``, ``dl2019`` or ``dl2020``.
 
     Returns:
-        The queries as they are, query_id -> text; and their variants by the methods ``typo1`` to
+        The original queries, query_id -> text; and their variants by the methods ``typo1`` to
         ``typo10``, each in the order of its file.
 
     Raises:
-        NotFoundError: if there is no such folder, or it holds no variants.
-        UnknownNameError: if it holds none of that set.
-        DataError: if two folders in it hold a file each of that name, and they differ.
-        CollectionError: if a file is malformed, or does not hold the queries of the set.
+        NotFoundError: if there is no such folder, or it contains no variants.
+        UnknownNameError: if it contains no variants of this set.
+        DataError: if the checkout contains two different files of one set and number.
+        CollectionError: if a file is malformed, or its queries are not the queries of the set.
 
     Examples:
         >>> queries, variants = import_variants("CharacterBERT-DR", "dev.small")
@@ -271,35 +275,35 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         ({'1': 'cheap flights'}, [Variant(query_id='1', text='chaep flights', method='typo1')])
     """
     folder = Path(checkout).expanduser()
-    found: dict[str, dict[int, Path]] = {}
+    paths: dict[str, dict[int, Path]] = {}
     for path in sorted(folder.rglob("queries.*.typo*.tsv")) if folder.is_dir() else ():
         if (name := _FILE.fullmatch(path.name)) is not None:
-            first = found.setdefault(name["set"], {}).setdefault(int(name["number"]), path)
+            first = paths.setdefault(name["set"], {}).setdefault(int(name["number"]), path)
             if name["set"] == queries and first.read_bytes() != path.read_bytes():
                 raise DataError(f"{first} and {path} differ; give the folder of one of them")
-    if not found:
+    if not paths:
         raise NotFoundError(
             f"{folder} holds no queries.<set>.typo<number>.tsv; get the files with 'git clone "
             f"{TYPOS_URL}' and give the folder"
         )
-    check_name("set of queries in the checkout", queries, found)
-    files = found[queries]
+    check_name("set of queries in the checkout", queries, paths)
+    files = paths[queries]
     texts = dict(read_queries(next(iter(files.values())).with_name(f"queries.{queries}.tsv")))
     findings = FindingLog()
     variants: list[Variant] = []
     for number in sorted(files):
         path = files[number]
         changed = dict(read_queries(path))
-        for what, ids in (
+        for verb, ids in (
             ("lacks", texts.keys() - changed.keys()),
-            ("holds besides", changed.keys() - texts.keys()),
+            ("has in addition", changed.keys() - texts.keys()),
         ):
             if ids:
-                findings.add(
-                    "other-queries", f"{what} {len(ids):,} queries: {first_few(ids)}", str(path)
-                )
+                message = f"the file {verb} {len(ids):,} queries: {first_few(ids)}"
+                findings.add("other-queries", message, str(path))
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
-        CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"
+        CollectionError,
+        f"the variants in {folder} do not have the same queries as queries.{queries}.tsv:",
     )
     return texts, variants

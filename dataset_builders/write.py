@@ -1,7 +1,8 @@
-"""Writing a data set: shifts that have been cut become Parquet files, a card and a manifest.
+"""Write a data set: Parquet files of its shifts, a card, metadata and a manifest.
 
-`seal` ends every build: it writes the files that describe the data set. `amend_dataset` changes a
-built data set and seals it again; `hydrate_dataset` puts the queries' texts into one of ids.
+`seal` is the last step of every build: it writes the files that describe the data set.
+`amend_dataset` changes a built data set and seals it again. `hydrate_dataset` adds the queries'
+texts to a data set of ids only.
 """
 
 from __future__ import annotations
@@ -68,25 +69,23 @@ def write_dataset(
 ) -> Manifest:
     """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
-    The folder appears, or replaces an earlier build, only when all of it is written.
+    The folder appears, or replaces an earlier build, only when all files are written.
 
     Args:
         folder: the folder to write; its parents are created.
-        shifts: the shifts, cut; their configs are written in this order.
+        shifts: the splits of each shift; their configs are written in this order.
         edition: ``rebuilt`` or ``official-2022``.
         collection: the manifest's facts on the collection; see `Collection.provenance`.
-        parameters: the parameters of the whole build, e.g. the seed.
-        texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if that loses something; see
-            `check_dataset_target`.
+        parameters: the parameters that all shifts share, e.g. the seed.
+        texts: whether rows contain the queries' texts.
+        overwrite: replace an earlier build even if that loses files; see `check_dataset_target`.
         exclusions: the passages that the build excluded.
 
     Returns:
-        The manifest that was written.
+        The manifest of the written data set.
 
     Raises:
-        UsageError: if the folder holds something that is not an earlier build, or something that
-            would be lost.
+        UsageError: if the folder is not an earlier build, or replacing it would lose files.
     """
     with replace_folder(folder) as unfinished:
         check_dataset_target(
@@ -129,18 +128,18 @@ def write_dataset(
 def check_dataset_target(
     folder: Path, shifts: Sequence[str], *, collection: str, overwrite: bool
 ) -> None:
-    """Check that a data set can be written, before it is computed.
+    """Check that a data set can be written to a folder, before the data set is computed.
 
     Args:
         folder: the folder to write.
-        shifts: the names of its shifts.
-        collection: the name of the collection that they are cut from.
-        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
-            part of it, or the data set of another collection.
+        shifts: the names of the data set's shifts.
+        collection: the name of the data set's collection.
+        overwrite: replace an earlier build even if that loses shifts, triples, other files, or the
+            data set of another collection.
 
     Raises:
-        UsageError: if the folder holds something that is not an earlier build, or something that
-            would be lost, or no manifest can hold the collection's name.
+        UsageError: if the folder is not an earlier build, if replacing it would lose files, or if
+            the collection's name cannot be written into a manifest.
     """
     check_collection_name(collection)
     if not folder.exists():
@@ -154,7 +153,7 @@ def check_dataset_target(
         earlier = read_manifest(folder)
         if earlier.collection["name"] != collection:
             raise UsageError(
-                f"{folder} is built from {earlier.collection['name']!r}, and this build is from "
+                f"{folder} is built from {earlier.collection['name']!r}, but this build is from "
                 f"{collection!r}; choose another --out, or pass --overwrite to replace it"
             )
         lost = [name for name in earlier.shifts if name not in shifts]
@@ -171,14 +170,14 @@ def check_dataset_target(
             )
         if others := _other_files(folder, earlier):
             raise UsageError(
-                f"{folder} also holds {others[0]}"
-                f"{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, which no "
-                "build wrote and this one would remove; move them away, or pass --overwrite"
+                f"{folder} also holds other files ({others[0]}"
+                f"{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}), which this "
+                "build would remove; move them away, or pass --overwrite"
             )
 
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Return the files in a data set's folder that are no part of it, without hidden ones."""
+    """Return the files in a data set's folder that are not in its manifest, except hidden files."""
     return sorted(name for name in _files_in(folder) - manifest.paths() if "/." not in f"/{name}")
 
 
@@ -203,7 +202,7 @@ def _facts(cut: ShiftSplits, words: str) -> dict[str, object]:
 
 
 def _with_lines(table: pa.Table) -> pa.Table:
-    """Return rows with their canonical forms, which are made once: a row is in several configs."""
+    """Return rows with their canonical forms, computed once, as a row is in several configs."""
     table = table.append_column(_LINE, row_lines(table))
     return table.append_column(_LINE_WITHOUT_TEXT, row_lines(table, texts=False))
 
@@ -214,11 +213,11 @@ def _write_split(
     """Write one split of one config as ``<config>/<split>.parquet``, and return its entry.
 
     Args:
-        folder: the data set.
-        config: the config.
-        split: the split.
-        table: its rows, with canonical forms and, in the config of a whole shift, their splits.
-        texts: whether the file holds the queries' texts.
+        folder: the folder of the data set.
+        config: the config's name.
+        split: the split's name.
+        table: the rows of the split, with their canonical forms; see `_with_lines`.
+        texts: whether the file contains the queries' texts.
     """
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]
@@ -237,15 +236,16 @@ def _write_split(
 
 
 def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
-    """Write the card, the metadata and the manifest into the folder of a data set's other files.
+    """Write the card, the metadata and the manifest of a data set whose other files are written.
 
     Args:
-        folder: the data set.
-        manifest: its facts; `seal` computes the content digest and the other files' digests.
-        beside: the paths of files in the folder that are no part of the data set.
+        folder: the folder of the data set.
+        manifest: the manifest, without the digests that `seal` computes: of the content and of
+            files that are not splits.
+        beside: the paths of files in the folder that are not part of the data set.
 
     Returns:
-        The manifest that was written.
+        The complete manifest.
     """
     manifest = replace(manifest, content_digest=content_digest(manifest.configs), files={})
     write_bytes(folder / CARD_NAME, render_card(manifest, folder).encode())
@@ -261,47 +261,48 @@ def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manife
 def amend_dataset(
     dataset: Dataset, change: Callable[[Path, Manifest], Manifest], *, work: str = ""
 ) -> Manifest:
-    """Change a built data set: it is replaced as a whole when the change ends without an error.
+    """Change a built data set, and return its new manifest; after an error it is unchanged.
 
-    Unchanged files are linked, not copied. Files that are no part of it stay beside it.
+    Unchanged files are linked, not copied. Files that are not part of the data set are kept.
 
     Args:
         dataset: the data set.
-        change: takes a folder with all files of the data set, and its manifest, and returns the
-            new one. It may add files, and never writes into an old one.
-        work: what was done with its queries since it was opened, for the message if somebody built
-            it anew meanwhile; "" if that does not matter.
+        change: a function of a folder with all files of the data set, and of its manifest. It
+            returns the new manifest. It may add files, but must not write into existing files.
+        work: the work with its queries since it was opened, e.g. ``its triples were made``. If
+            another process has rebuilt the data set in the meantime, the error names this work. ""
+            if such a rebuild is not an error.
 
     Raises:
-        NotFoundError: if it is no longer there.
-        UsageError: if another process is writing it, or has built it anew.
+        NotFoundError: if the data set does not exist any more.
+        UsageError: if another process is writing it, or has rebuilt it during `work`.
     """
     folder = dataset.folder
     with replace_folder(folder) as partial:
-        # Before the folder was held, another process may have changed the data set.
+        # Another process may have changed the data set before this one locked the folder.
         manifest = read_manifest(folder)
         if work and manifest.content_digest != dataset.manifest.content_digest:
-            raise UsageError(f"{folder} was built anew while {work}; start again")
+            raise UsageError(f"{folder} was rebuilt while {work}; run the command again")
         names = _files_in(folder)
         for name in names:
             file, target = folder / name, partial / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if file.is_file():
                 link_file(file, target)
-            else:  # A link to a folder, such as runs on another disk, or to nothing.
+            else:  # A link to a folder, such as runs on another disk, or a broken link.
                 target.symlink_to(file.readlink())
         return seal(partial, change(partial, manifest), beside=names - manifest.paths())
 
 
 def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | Path) -> Manifest:
-    """Put the queries' texts back into a built data set, which then equals a build with texts.
+    """Restore the queries' texts in a built data set, which then equals a build with texts.
 
-    Every split must have the digest that the manifest states for it with texts. The data set is
-    replaced as a whole, or stays as it is. A data set with texts is left alone.
+    With its texts, every split must have its digest in the manifest; otherwise the data set is not
+    changed. A data set with texts is not changed either.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection of the queries, or what `open_collection` takes; its passages
+        collection: the collection of the queries, or an argument of `open_collection`; its passages
             and qrels are not read.
 
     Returns:
@@ -311,8 +312,8 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
         NotFoundError: if there is no built data set.
         IntegrityError: if one of its files is missing or was changed.
         CollectionError: if the collection's queries are malformed.
-        DataError: if queries are not in the collection, or their texts are not those that the
-            data set was built from, or it was imported without any.
+        DataError: if queries are not in the collection, their texts differ from the texts of the
+            build, or the data set was imported without texts.
         UsageError: if another process is writing the data set.
 
     Examples:
@@ -325,15 +326,15 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
         return dataset.manifest
     if unknown := dataset.manifest.without_texts():
         raise DataError(
-            f"{dataset.folder} was imported without the texts of {unknown[0]}, so that nothing "
-            "says which belong to it; import it again with the collection of its queries "
+            f"{dataset.folder} was imported without the texts of {unknown[0]}, so they cannot be "
+            "checked; import it again with the collection of its queries "
             "('msshift import DIR --collection C')"
         )
     collection = open_collection(collection)
     texts = collection.queries
 
     def with_texts(folder: Path, manifest: Manifest) -> Manifest:
-        if manifest.texts:  # Another process has put them back since the data set was opened.
+        if manifest.texts:  # Another process has restored them since the data set was opened.
             return manifest
         unfinished = Dataset(folder, manifest)
         tables = {
@@ -346,7 +347,7 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
         if missing := query_ids - texts.keys():
             raise DataError(
                 f"{len(missing)} of the {len(query_ids)} queries of {dataset.folder} are not in "
-                f"{collection.name}: {first_few(missing)}"
+                f"{collection.name}: {first_few(missing)}; give the collection of its queries"
             )
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = FindingLog()
@@ -354,7 +355,7 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
             table = _with_lines(_with_texts(table, texts))
             entry = _write_split(folder, config, split, table, texts=True)
             if entry.digest != configs[config][split].digest:
-                message = "the texts are not those that it was built from"
+                message = "the texts differ from the texts of the build"
                 findings.add("changed-texts", message, f"{config}/{split}")
             configs[config][split] = entry
             report_progress("splits", number, len(tables))
@@ -385,9 +386,9 @@ def _with_texts(table: pa.Table, texts: Mapping[str, str]) -> pa.Table:
 
 
 def _explain(folder: Path, manifest: Manifest, collection: Collection) -> str:
-    built, here = manifest.collection["text"], collection.text_variant
+    built, given = manifest.collection["text"], collection.text_variant
     return (
-        f"{collection.name} holds the queries of {folder} with other texts (it was built from "
+        f"{collection.name} has other texts for the queries of {folder}, which was built from "
         f"{built} texts of {manifest.collection['name']}"
-        f"{f', and these are {here}' if built != here else ''}); nothing was changed:"
+        f"{f' (the given texts are {given})' if built != given else ''}; the data set is unchanged:"
     )
