@@ -329,8 +329,7 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
         query_id = text.partition("\t")[0]
         first = lines.setdefault(query_id, line)
         if first != line:
-            message = f"query {query_id!r} is already in line {first}"
-            fix = "keep one line per query"
+            message, fix = f"query {query_id!r} repeats line {first}", "keep one line per query"
             findings.add("repeated-id", message, str(path), line, fix)
         elif query_id not in collection.queries:
             message = f"{collection.name} has no query {query_id!r}"

@@ -235,8 +235,10 @@ class Clustering:
             IntegrityError: if `to_tables` of this clustering gives other tables, or a value is out
                 of range.
         """
-        summary = "topics: the tables of assignments and centroids are not of one clustering"
-        fix = "download or build the data set again"
+        summary, fix = (
+            "topics: the tables of assignments and centroids are not of one clustering",
+            "download or build the data set again",
+        )
         try:
             columns = (centroids[name].to_pylist() for name in ("joined", "cluster", "group"))
             joined, names = sorted(zip(*columns, strict=True)), _names_of(parameters["groups"])

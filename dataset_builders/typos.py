@@ -69,7 +69,7 @@ NEIGHBOURS: Mapping[str, str] = MappingProxyType(
         "b": "vghn", "n": "bhjm", "m": "njk",
     }
 )  # fmt: skip
-"""Letter -> its neighbouring keys on a QWERTY keyboard, as in upstream's code (``g`` lacks ``f``)."""
+"""Letter -> neighbouring keys on a QWERTY keyboard, as in upstream's code (``g`` lacks ``f``)."""
 
 # Apostrophes and similar marks are part of a word, except at its beginning.
 _WORD = re.compile(r"(?<![\w'*@-])[-'_*@]*((?:(?![-'_*@])\w)[\w'*@-]*)")
@@ -299,8 +299,9 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             ("has in addition", changed.keys() - texts.keys()),
         ):
             if ids:
-                message = f"the file {verb} {len(ids):,} queries: {first_few(ids)}"
-                findings.add("other-queries", message, str(path))
+                findings.add(
+                    "other-queries", f"{verb} {len(ids):,} queries: {first_few(ids)}", str(path)
+                )
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
         CollectionError,

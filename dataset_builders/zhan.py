@@ -3,20 +3,21 @@
 Source: Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
 Models (CIKM 2022).
 
-ReSTTest (section 4): training and test queries are clustered into five buckets by their embeddings;
-a model trained on the training queries of four is tested on the test queries of the fifth, which it
-has to extrapolate to. The released files (`RESTTEST_URL`) hold the ids of the test queries, MS
-MARCO's development queries. The release also holds buckets of TREC DL 2019 and 2020. They are not
-imported: their judgements are graded and their queries differ, so that the groups of the shift
-would mix three test collections.
+ReSTTest (section 4): training and test queries are clustered into five buckets by their embeddings.
+A model is trained on the training queries of four buckets, and tested on the test queries of the
+fifth, to which it has to extrapolate. The released files (`RESTTEST_URL`) contain the ids of the
+test queries, MS MARCO's development queries. Released buckets of TREC DL 2019 and 2020 are not
+imported: their judgements are graded and their queries differ. The groups of the shift would mix
+three test collections.
 
-ReSTrain (section 4.1.2): the interpolation training set holds every test query's top I training
-queries, the extrapolation training set all but every test query's top E. I and E follow from the
-size that is asked for; the last rank is cut by cosine, so that sizes are exact. Both come from one
-order of the training queries. A query's rank is its best place in the rankings of all training
-queries by their cosine with a test query. The order is by rank, then by that cosine, then by
-query_id. Its first N are the interpolation set of size N, its last N the extrapolation set. So sets
-of larger sizes hold those of smaller ones.
+ReSTrain (section 4.1.2): the interpolation training set contains every test query's top I training
+queries. The extrapolation training set contains all training queries except every test query's top
+E. I and E follow from the requested size. Queries with the same rank are cut by cosine, so that
+sizes are exact. Both sets come from one order of the training queries. For each test query, all
+training queries are ranked by their cosine with it. A training query's rank is the best of these.
+The order is by rank, then by the cosine at this rank, then by query_id. Its first N queries are the
+interpolation set of size N, its last N queries the extrapolation set. So a larger set contains all
+smaller ones.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from msshift_bench.shifts import EDITIONS, get_shift
 from msshift_bench.similarity import product_error, unit_rows
 
 RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
-"""The address of the buckets' release."""
+"""The address of the repository of released buckets."""
 
 RULE = EDITIONS[1]
-"""The rule of an imported grouping: the labels of the release's authors."""
+"""The rule of an imported grouping: labels by the authors of the release."""
 
 Judged = Mapping[str, frozenset[Qrel]]
 
@@ -59,28 +60,28 @@ def read_resttest(
     """Import the five buckets as the test sets of the shift ``resttest``.
 
     Args:
-        folder: a checkout, which holds ``resttest_files``.
-        collection: the source of the queries' texts, e.g. ``msmarco-passage/dev/small``. Without
-            it the texts are empty.
+        folder: a checkout with a folder ``resttest_files``.
+        collection: the collection of the queries' texts, e.g. ``msmarco-passage/dev/small``.
+            Without it the texts are empty.
 
     Returns:
-        The shift with the split ``test``; group ``1`` holds the queries that a model trained on
-        buckets 2 to 5 extrapolates to. And the manifest's facts on the import: JSON values.
+        The shift with the split ``test``, and the manifest's facts on the import: JSON values. A
+        model trained on buckets 2 to 5 has to extrapolate to the queries of group ``1``.
 
     Raises:
-        NotFoundError: if the folder is no checkout, or a bucket's file is missing.
+        NotFoundError: if the folder is not a checkout, or a bucket's file is missing.
         CollectionError: if a file is malformed.
-        DataError: if the buckets are no partition of the queries, or the two files of a bucket
-            contradict the others'; if the collection lacks queries.
+        DataError: if the buckets are not a partition of the queries, the files of the buckets
+            contradict each other, or the collection lacks queries.
     """
     shift = get_shift("resttest")
     files = {name: folder / name for group in shift.groups for name in _names(group)}
     missing = [name for name, path in files.items() if not path.is_file()]
     if missing:
         raise NotFoundError(
-            f"{folder} is no checkout of ReSTTest: it lacks {len(missing)} of {len(files)} files "
-            f"({missing[0]}, ...); get one with 'git clone {RESTTEST_URL}' and give the folder "
-            "that holds resttest_files"
+            f"{folder} is not a checkout of ReSTTest: it lacks {len(missing)} of {len(files)} "
+            f"files ({missing[0]}, ...). Run 'git clone {RESTTEST_URL}' and give the folder that "
+            "contains resttest_files"
         )
     extrapolated, interpolated = (
         {group: frozenset(read_qrels(files[_names(group)[number]])) for group in shift.groups}
@@ -117,10 +118,15 @@ def _names(group: str) -> tuple[str, str]:
 
 
 def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -> None:
-    """Check that every query is in one bucket, and that each bucket's other file holds the rest.
+    """Check that every query is in one bucket, and that the files of the buckets agree.
+
+    Args:
+        extrapolated: group -> the judgements of its queries.
+        interpolated: group -> the judgements of all other groups' queries.
+        folder: the checkout.
 
     Raises:
-        DataError: naming the queries that contradict this.
+        DataError: if not; the error lists the queries.
     """
     findings = FindingLog()
     bucket_of: dict[str, str] = {}
@@ -130,20 +136,20 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
             first = bucket_of.setdefault(query_id, group)
             if first != group:
                 findings.add(
-                    "not-disjoint", f"query {query_id!r} is in bucket {first} already", held_out
+                    "not-disjoint", f"query {query_id!r} is also in bucket {first}", held_out
                 )
         if unjudged := sorted({qrel.query_id for qrel in qrels if qrel.relevance < 1}):
-            message = f"{first_few(unjudged)} with a passage that is not relevant"
+            message = f"queries have a passage with relevance below 1: {first_few(unjudged)}"
             findings.add("not-relevant", message, held_out)
         rest = frozenset().union(*(q for other, q in extrapolated.items() if other != group))
-        for code, differing, what in (
-            ("missing-judgement", rest - interpolated[group], "of the other buckets are not here"),
-            ("extra-judgement", interpolated[group] - rest, "are of no other bucket"),
+        for code, differing, error in (
+            ("missing-judgement", rest - interpolated[group], "of other buckets are missing"),
+            ("extra-judgement", interpolated[group] - rest, "are not of another bucket"),
         ):
             if differing:
                 few = first_few({qrel.query_id for qrel in differing})
-                findings.add(code, f"{len(differing)} judgements, of {few}, {what}", others)
-    findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
+                findings.add(code, f"{len(differing)} judgements, of {few}, {error}", others)
+    findings.stop_if_any(DataError, f"the buckets in {folder} are not a partition of the queries:")
 
 
 def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, str]:
@@ -153,27 +159,27 @@ def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, st
     if lacking := query_ids.keys() - texts.keys():
         raise DataError(
             f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
-            f"{first_few(lacking)}; give the collection that holds MS MARCO's development queries"
+            f"{first_few(lacking)}; give MS MARCO's development queries as the collection"
         )
     return texts
 
 
 _BLOCK = 8192
-"""Training queries that a thread computes with at a time."""
+"""Training queries that a thread processes at a time."""
 _TESTS = 32
 """Test queries whose scores are in memory at a time."""
 _REACH = 2
-"""Scores that the rounding error may swap lie at most so many bins apart."""
+"""The largest distance, in bins, of two scores whose order the rounding error may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourOrder:
-    """Training queries in the order of how near they are to any test query.
+    """Training queries in the order of their nearness to any test query.
 
     Attributes:
-        order: shape (n,): their rows, the nearest first.
-        ranks: shape (n,): the best rank of each row among a test query's neighbours, from 1 on.
-        cosines: shape (n,): its cosine at that rank.
+        order: shape (n,): row numbers of the training queries, the nearest first.
+        ranks: shape (n,): the best rank of each training query for a test query, from 1.
+        cosines: shape (n,): its cosine with this test query.
     """
 
     order: Ints
@@ -183,25 +189,23 @@ class NeighbourOrder:
     def depths(self, size: int) -> dict[str, int]:
         """Return I and E of the two sets of a size.
 
-        ``I`` is the rank that fills the interpolation set, of which the last may be in it in part;
-        ``E`` is how many nearest neighbours of every test query the extrapolation set lacks at
-        least.
+        ``I`` is the last rank in the interpolation set; not all queries of this rank may be in it.
+        The extrapolation set contains none of the ``E`` nearest neighbours of any test query.
         """
         last, first = (int(self.ranks[self.order[place]]) for place in (size - 1, -size))
         return {"I": last, "E": first - 1}
 
 
 def order_by_nearness(train: Vectors, test: Vectors) -> NeighbourOrder:
-    """Rank all training queries for every test query, exactly.
+    """Order the training queries by their best rank for a test query; see the module.
+
+    Ranks are exact: they compare 64-bit distances of vectors of length 1, summed in a fixed order.
+    So the result does not depend on threads, blocks or processors. Products in 32 bits select the
+    pairs for which 64-bit distances are necessary.
 
     Args:
-        train: shape (n, d), the rows in the order that decides between equals; may be a memory map.
+        train: shape (n, d); earlier rows win ties; may be a memory map.
         test: shape (m, d).
-
-    Returns:
-        The order. Cosines are decided by 64-bit distances of vectors of length 1, summed in a fixed
-        order, so that threads, blocks and processors change nothing. 32-bit products say for which
-        pairs that is needed.
     """
     count = len(train)
     centres = unit_rows(test)
@@ -220,10 +224,10 @@ def order_by_nearness(train: Vectors, test: Vectors) -> NeighbourOrder:
     report_progress("compare", 0, count * len(test))
     for tests in slices(len(test), _TESTS):
         in_parallel(multiply, slices(count, _BLOCK))
-        for rows, found, distances in list(map_in_threads(decide, range(len(rounded[tests])))):
-            nearer = found < ranks[rows]
-            nearer |= (found == ranks[rows]) & (distances < nearest[rows])
-            ranks[rows[nearer]], nearest[rows[nearer]] = found[nearer], distances[nearer]
+        for rows, new, distances in list(map_in_threads(decide, range(len(rounded[tests])))):
+            nearer = new < ranks[rows]
+            nearer |= (new == ranks[rows]) & (distances < nearest[rows])
+            ranks[rows[nearer]], nearest[rows[nearer]] = new[nearer], distances[nearer]
         report_progress("compare", min(tests.stop, len(test)) * count, count * len(test))
     return NeighbourOrder(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
 
@@ -231,46 +235,46 @@ def order_by_nearness(train: Vectors, test: Vectors) -> NeighbourOrder:
 def _nearer(
     train: Vectors, centre: Floats, scores: Vectors, known: Ints
 ) -> tuple[Ints, Ints, Floats]:
-    """Return the training queries that may rank as well for a test query as is known of them.
+    """Return the training queries whose best known rank a test query may equal or improve.
 
-    Who scores less in 32 bits than the score at its known rank, by more than the rounding error,
-    ranks behind it. The more test queries have been compared, the fewer are left: for 256 among
-    30,000, the distances of all in 64 bits would take more than twice the CPU seconds.
+    All others have a 32-bit score below the score at their known rank, by more than the rounding
+    error. The more test queries have been compared, the fewer training queries remain. For 256 test
+    and 30,000 training queries, 64-bit distances of all pairs would more than double the CPU time.
 
     Args:
-        train: the training queries' vectors.
-        centre: the test query's vector of length 1, or 0.
-        scores: their products in 32 bits.
+        train: shape (n, d): the training queries' vectors.
+        centre: shape (d,): the test query's vector, of length 1 or 0.
+        scores: shape (n,): their products in 32 bits.
         known: shape (n,): the best rank so far of each training query.
 
     Returns:
-        Their rows, their ranks for this test query, and their squared distances to it. Before one
-        of them stand those that score more by twice the error, and of those that score about the
-        same the ones that are nearer by 64-bit distances.
+        Their row numbers, their ranks for this test query, and their squared distances to it. Ranks
+        are by 32-bit score; scores that are equal within the rounding error are ranked by 64-bit
+        distance.
     """
     count = len(scores)
     ascending = np.sort(scores)
-    # Twice the error, and half of it more for the subtraction in 32 bits, here and in the bins.
+    # Twice the error, and half of it more for the subtraction in 32 bits, in `rows` and `bins`.
     error = np.float32(2.5 * product_error(train.shape[1]))
     rows = np.flatnonzero(scores >= ascending[count - np.minimum(known, count)] - error)
     bins = ((scores + np.float32(1.01)) / error).astype(np.int32) + _REACH
     marked = np.zeros(int(bins.max()) + _REACH + 1, bool)
     for reach in range(-_REACH, _REACH + 1):
         marked[bins[rows] + reach] = True
-    about = np.flatnonzero(marked[bins])
-    squared = np.empty(len(about))
-    for part in slices(len(about), _BLOCK):
-        exact = unit_rows(train[about[part]])
-        here = np.arange(len(exact))
-        distances = squared_distances(exact, here, centre[np.newaxis], np.zeros_like(here))
-        # A row of zeros is as far from all as one at a right angle: its cosine is 0.
+    close = np.flatnonzero(marked[bins])
+    squared = np.empty(len(close))
+    for part in slices(len(close), _BLOCK):
+        exact = unit_rows(train[close[part]])
+        places = np.arange(len(exact))
+        distances = squared_distances(exact, places, centre[np.newaxis], np.zeros_like(places))
+        # A row of zeros has cosine 0 with all vectors, like a vector at a right angle.
         distances[~exact.any(axis=1)] = 2
         squared[part] = distances if centre.any() else 2
-    ranks = np.empty(len(about), np.int64)
-    ranks[np.argsort(squared, kind="stable")] = np.arange(1, len(about) + 1)
-    for values, sign in ((ascending, 1), (np.sort(scores[about]), -1)):
-        ranks += sign * (len(values) - np.searchsorted(values, scores[about], side="right"))
-    chosen = np.searchsorted(about, rows)
+    ranks = np.empty(len(close), np.int64)
+    ranks[np.argsort(squared, kind="stable")] = np.arange(1, len(close) + 1)
+    for values, sign in ((ascending, 1), (np.sort(scores[close]), -1)):
+        ranks += sign * (len(values) - np.searchsorted(values, scores[close], side="right"))
+    chosen = np.searchsorted(close, rows)
     return rows, ranks[chosen], squared[chosen]
 
 
@@ -291,16 +295,17 @@ def resample_training(
 
     Args:
         queries: the collection's queries that have a relevant passage; see `queries_table`.
-        validation: those that validate.
-        collection: their collection.
-        set_aside: those that train nothing: these, and given test queries of other shifts.
+        validation: the ids of the validation queries.
+        collection: the queries' collection.
+        set_aside: the ids of queries that are never trained on: the validation queries, and given
+            test queries of other shifts.
         rule: ``nearest`` is the only one.
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
-            judgements may be graded. Several are one test set together.
-        sizes: training queries of each set, 1 or more.
+            judgements may be graded. Several folders form one test set.
+        sizes: numbers of training queries of a set, 1 or more.
         encoder: see `embed_for_groups`.
-        pooling: see there.
-        words: see there.
+        pooling: see `embed_for_groups`.
+        words: see `embed_for_groups`.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
@@ -309,8 +314,9 @@ def resample_training(
         UnknownNameError: if there is no such rule or pooling.
         NotFoundError: if there is no such folder or encoder.
         CollectionError: if a test set is malformed.
-        UsageError: if a size cannot be reached; the message says how many can.
-        DataError: if test queries are among the training queries, or stand in two test sets.
+        UsageError: if a size is too large; the message contains the largest possible size.
+        DataError: if test queries are among the training queries or in two test sets, or if none
+            has a relevant passage.
     """
     family = shift_of_rule("restrain", rule)
     tests = _read_tests(test_sets)
@@ -321,9 +327,9 @@ def resample_training(
     _check_apart(query_ids, tests, collection)
     if 2 * max(sizes) > len(ids):
         raise UsageError(
-            f"restrain: two sets of {max(sizes):,} training queries without a common one need "
-            f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
-            f"ask for at most {len(ids) // 2:,}"
+            f"restrain: two disjoint sets of {max(sizes):,} training queries need "
+            f"{2 * max(sizes):,} queries, but only {len(ids):,} can be trained on; give a size of "
+            f"at most {len(ids) // 2:,}"
         )
     queried = {
         **{f"{_TRAIN}{query_id}": text for query_id, text in trainable},
@@ -346,16 +352,16 @@ def resample_training(
         for group, places in sets.items():
             group_of |= {ids[place]: group for place in places.tolist()}
         cosines = {group: near.cosines[places] for group, places in sets.items()}
-        found = {
-            group: {"mean": round(float(of.mean()), 4), "largest": round(float(of.max()), 4)}
-            for group, of in cosines.items()
+        summary = {
+            group: {"mean": round(float(part.mean()), 4), "largest": round(float(part.max()), 4)}
+            for group, part in cosines.items()
         }
         grouping = Grouping(
             shift.name,
             dict.fromkeys(query_ids, OTHERS) | group_of,
             rule,
             {"embedding": embeddings.facts, **near.depths(size)},
-            found={"cosine with a test query": found},
+            found={"cosine with a test query": summary},
         )
         groups = pa.array(map(group_of.get, query_ids), pa.string())
         splits = pc.if_else(pc.equal(groups, OTHERS), "validation", "train")
@@ -367,7 +373,7 @@ def resample_training(
 
 
 _TRAIN, _TEST = "train/", "test/"
-"""What tells a training query from a test query of the same id while both are embedded."""
+"""Prefixes that distinguish a training query and a test query with the same id."""
 
 
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
@@ -378,14 +384,17 @@ def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
         for row in extra.rows:
             if row.query_id in rows:
                 raise DataError(
-                    f"query {row.query_id!r} of {extra.folder} stands in another test set, too; "
+                    f"query {row.query_id!r} of {extra.folder} is also in another test set; "
                     "give test sets without common queries"
                 )
             rows[row.query_id] = row
-    found = tuple(rows[query_id] for query_id in sorted(rows) if rows[query_id].relevant_doc_ids)
-    if not found:
-        raise DataError("no test query has a relevant passage (relevance 1 or more)")
-    return found
+    usable = tuple(rows[query_id] for query_id in sorted(rows) if rows[query_id].relevant_doc_ids)
+    if not usable:
+        raise DataError(
+            f"no test query of {', '.join(map(str, folders))} has a relevant passage (relevance 1 "
+            "or more); add judgements to qrels.tsv"
+        )
+    return usable
 
 
 def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collection) -> None:
@@ -393,6 +402,6 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
     if shared:
         raise DataError(
             f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
-            f"of {collection.name}, which could be trained on: {first_few(shared, 3)}; take their "
-            "judgements out of the collection's qrels (--qrels FILE)"
+            f"of {collection.name}, and could be trained on: {first_few(shared, 3)}; remove their "
+            "judgements from the collection's qrels (--qrels FILE)"
         )

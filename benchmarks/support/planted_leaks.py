@@ -98,7 +98,7 @@ def _questions(size: int, place: int, *, of_others: bool = False) -> Iterator[st
     """
     passage, fact_place = find_fact(size, place)
     entity, fact = fact_at(size, passage, FACTS // PARTS - 1 if of_others else fact_place)
-    return (entity.ask(fact, frame) for frame in entity.domain.facts[fact].asks)
+    return (entity.ask(fact, frame) for frame in entity.domain.facts[fact].questions)
 
 
 def _names(size: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Entries in ir_datasets: every experiment of a built data set has an id there.
+"""Entries in ir_datasets: every split of a built data set has an id.
 
     import ir_datasets
     import msshift_bench.irds
@@ -6,10 +6,10 @@
     msshift_bench.irds.register()
     dataset = ir_datasets.load("msshift/length/short/test")
 
-``msshift/<shift>/<group>/train`` holds the training queries of all groups but `group`, ``test``
-the test queries of `group`, ``validation`` queries that no shift trains or tests on;
-``msshift/<shift>`` holds all queries of a shift. Tools that take ids of ir_datasets, e.g.
-PyTerrier, then take these. It may use `data`, `plumbing`, `shifts`, `records`, `errors` and
+``msshift/<shift>/<group>/train`` contains the training queries of all groups but `group`, ``test``
+the test queries of `group`, and ``validation`` queries that no shift trains or tests on.
+``msshift/<shift>`` contains all queries of a shift. Tools for ids of ir_datasets, e.g. PyTerrier,
+accept these ids, too. The room may use `data`, `plumbing`, `shifts`, `records`, `errors` and
 `_version`.
 """
 
@@ -27,19 +27,19 @@ __all__ = ["register"]
 def register(
     data: Dataset | str | Path = DATASET_NAME, collection: str | Path | None = None
 ) -> tuple[str, ...]:
-    """Register a built data set in ir_datasets, in place of any other.
+    """Register a built data set in ir_datasets; it replaces an earlier registered one.
 
-    It reads only the manifest; rows and passages are read when they are requested.
+    Only the manifest is read. Rows and passages are read when they are requested.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection of the passages: a folder, an ir_datasets id or ``mini``. A data
-            set built from ``mini`` or an ir_datasets id finds them itself, any other one by the
-            environment variable ``MSSHIFT_COLLECTION``. Without passages everything but
-            ``docs_*`` works.
+        collection: the collection of the passages: a folder, an ir_datasets id or ``mini``. For a
+            data set built from ``mini`` or an ir_datasets id, the default is that collection; for
+            others, it is the environment variable ``MSSHIFT_COLLECTION``. Without a collection,
+            only methods ``docs_*`` fail.
 
     Returns:
-        The ids, in the order of the manifest.
+        The registered ids, in the order of the manifest.
 
     Raises:
         MissingExtraError: if ir_datasets is not installed.

@@ -1,4 +1,4 @@
-"""What an entry in ir_datasets consists of: queries, judgements, triples, passages and a page."""
+"""The parts of an entry in ir_datasets: queries, judgements, triples, passages and a page."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _MS_MARCO = "msmarco-passage"
 
 
 class IrdsEntry(ir_datasets.Dataset):  # type: ignore[misc]
-    """An entry, with counts as in ir_datasets' own metadata file."""
+    """An entry, with counts in the form of ir_datasets' own metadata file."""
 
     def metadata(self) -> Mapping[str, object]:
-        """Return kind of entity -> its facts, for the kinds that the entry has."""
+        """Return kind of entity (``queries``, ``qrels``, ...) -> its counts."""
         kinds = [kind.value for kind in EntityType if self.has(kind)]
         return {kind: getattr(self, f"{kind}_metadata")() for kind in kinds}
 
 
 def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, IrdsEntry]:
-    """Return the entry of every split: id -> entry, in the order of the manifest.
+    """Return id -> entry of every split, in the order of the manifest.
 
     Args:
         dataset: the data set.
@@ -85,7 +85,7 @@ def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | D
 
 
 class ShiftQuery(NamedTuple):
-    """A query of a whole shift."""
+    """A query in the entry of all queries of a shift, with its group and split."""
 
     query_id: str
     text: str
@@ -97,12 +97,12 @@ class ShiftQuery(NamedTuple):
         return self.text
 
 
-# ir_datasets' exporters ask for the types of the fields, not for their names in a string.
+# ir_datasets' exporters need types in annotations, not strings.
 ShiftQuery.__annotations__.update(dict.fromkeys(ShiftQuery._fields, str))
 
 
 class _OfSplit:
-    """One split of a built data set, the content of one entry.
+    """One split of a built data set, for one entry.
 
     Args:
         dataset: the data set.
@@ -115,19 +115,19 @@ class _OfSplit:
         self._shift, self._held_out = parse_config(config, dataset.shifts)
 
     def dataset_id(self) -> str:
-        """Return the slash id, e.g. ``msshift/length/short/test``."""
+        """Return the entry's id, e.g. ``msshift/length/short/test``."""
         place = (self._held_out, self._split) if self._held_out else ()
         return "/".join((DATASET_NAME, self._shift.name, *place))
 
     def rows(self) -> Iterator[tuple[Row, str]]:
         """Yield ``(row, split)``, checked against the manifest, every query once.
 
-        In the official test sets a query may stand in two groups; in the whole shift it has the
-        first of them.
+        In the official edition a query may be in the test sets of two groups. The entry of all
+        queries then contains it with the first group.
         """
         table = self._dataset.table(self._config, self._split)
-        is_whole = self._held_out is None
-        splits = table["split"].to_pylist() if is_whole else repeat(self._split, len(table))
+        all_queries = self._held_out is None
+        splits = table["split"].to_pylist() if all_queries else repeat(self._split, len(table))
         previous = None
         for row, split in zip(rows_of(table), splits, strict=True):
             if row.query_id != previous:
@@ -135,7 +135,7 @@ class _OfSplit:
             previous = row.query_id
 
     def documentation(self) -> Mapping[str, object]:
-        """Return the text on ir_datasets' pages for the entry: a few keys and HTML."""
+        """Return the entry's documentation for ir_datasets' pages: key -> text or HTML."""
         manifest = self._dataset.manifest
         papers = cited([self._shift.name])
         return {
@@ -171,7 +171,7 @@ class _OfSplit:
 
 
 class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
-    """The queries of a split; those of a whole shift with their group and split."""
+    """The queries of a split, or all queries of a shift as `ShiftQuery`."""
 
     def queries_iter(self) -> Iterator[GenericQuery | ShiftQuery]:
         """Yield every query once.
@@ -182,7 +182,7 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
         if not self._dataset.manifest.texts:
             raise NotFoundError(
                 f"{self._dataset.folder} holds ids only, no texts of queries; "
-                "'msshift import' puts them back"
+                f"run 'msshift import {self._dataset.folder}' to restore them"
             )
         if self._held_out:
             return (GenericQuery(row.query_id, row.text) for row, _ in self.rows())
@@ -207,7 +207,7 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
         return {"count": self.queries_count()}
 
     def queries_store(self) -> Docstore:
-        """Return a store of the queries, for ``ir_datasets lookup --qid``."""
+        """Return a store of the queries by id, for ``ir_datasets lookup --qid``."""
         return _QueryStore(self)
 
 
@@ -221,7 +221,7 @@ class _QueryStore(Docstore):  # type: ignore[misc]
 
 
 class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
-    """The relevant passages of a split's queries."""
+    """The judgements of relevant passages of a split's queries."""
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
         """Yield every judgement."""
@@ -234,7 +234,7 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
         return TrecQrel
 
     def qrels_defs(self) -> Mapping[int, str]:
-        """Return level -> meaning, for the split's levels of relevance."""
+        """Return level of relevance -> meaning, for the levels in the split."""
         where = "in the collection that the data set was built from"
         levels = self._levels()
         if list(levels) == [1]:
@@ -246,7 +246,7 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
         return sum(self._levels().values())
 
     def qrels_metadata(self) -> Mapping[str, object]:
-        """Return the number of judgements, in all and of each level of relevance."""
+        """Return the number of judgements, in total and per level of relevance."""
         levels = {str(level): count for level, count in self._levels().items()}
         counts = {"relevance": {"counts_by_value": levels}}
         return {"count": sum(levels.values()), "fields": counts}
@@ -274,11 +274,11 @@ class SplitTriples(_OfSplit, BaseDocPairs):  # type: ignore[misc]
 
 
 class DelegatedDocs:
-    """The passages of another data set of ir_datasets.
+    """The passages of another data set in ir_datasets.
 
     Args:
-        dataset: the data set.
-        collection: the collection that holds the passages, an id of ir_datasets.
+        dataset: the built data set.
+        collection: the collection of the passages, an id of ir_datasets.
     """
 
     def __init__(self, dataset: Dataset, collection: Collection) -> None:
@@ -298,36 +298,36 @@ class DelegatedDocs:
         return getattr(self._dataset, name)
 
     def _check(self) -> None:
-        """Check that these are the passages of the collection that the data set was built from.
+        """Check that the given collection has the passages of the data set's collection.
 
         Raises:
-            UsageError: if they are another's.
+            UsageError: if it has other passages.
         """
         manifest = self._built.manifest
         name = manifest.collection["name"]
         is_id = manifest.collection["layout"] == self._given.layout
-        # The released ids are MS MARCO's, wherever the texts of the queries came from.
-        held = {name} if is_id else {_MS_MARCO} if manifest.edition != "rebuilt" else set()
+        # The released ids are MS MARCO's, whatever the source of the queries' texts.
+        accepted = {name} if is_id else {_MS_MARCO} if manifest.edition != "rebuilt" else set()
         if any(
             known == self._given.name
             or ir_datasets.load(known).docs_handler() is self._dataset.docs_handler()
-            for known in held
+            for known in accepted
         ):
             return
         if is_id:
             raise UsageError(
-                f"{self._built.folder} was built from {name!r}, and {self._given.name!r} has other "
-                "passages; give the collection it was built from"
+                f"{self._built.folder} was built from {name!r}, but {self._given.name!r} has other "
+                f"passages; give {name!r}"
             )
         self._built.check_built_from(self._given)
 
 
 class LocalDocs(BaseDocs):  # type: ignore[misc]
-    """The passages of the generated collection or of a folder.
+    """The passages of `mini` or of a folder.
 
     Args:
-        dataset: the data set.
-        collection: the collection that holds the passages; `None` if it is not named.
+        dataset: the built data set.
+        collection: the collection of the passages; `None` if the user gave none.
     """
 
     def __init__(self, dataset: Dataset, collection: Collection | None) -> None:
@@ -339,8 +339,8 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         if self._given is None:
             built_from = self._dataset.manifest.collection
             raise NotFoundError(
-                f"{self._dataset.folder} was built from the collection {built_from['name']!r}, "
-                "whose passages are no part of it; say where they are: MSSHIFT_COLLECTION=FOLDER, "
+                f"{self._dataset.folder} does not contain the passages of its collection, "
+                f"{built_from['name']!r}; give their folder with MSSHIFT_COLLECTION=FOLDER, "
                 "'msshift irds --collection FOLDER ...' or register(collection=FOLDER)"
             )
         self._dataset.check_built_from(self._given)
@@ -351,22 +351,22 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
 
     @use_docstore  # type: ignore[untyped-decorator]
     def docs_iter(self) -> Iterator[GenericDoc]:
-        """Yield the passages in the order of the collection; slices come from the store.
+        """Yield the passages in the order of the collection; slices are read from the store.
 
         Raises:
-            NotFoundError: if no collection is named.
-            UsageError: if they are another collection's.
+            NotFoundError: if no collection is given.
+            UsageError: if the collection has other passages than the data set's collection.
         """
         return self._passages()
 
     def docs_store(
         self, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_OPTIONS
     ) -> PickleLz4FullStore:
-        """Return the store that looks passages up; it is built on disk when it is first used.
+        """Return the store of passages by id; it is written to disk at its first use.
 
         Raises:
-            NotFoundError: if no collection is named.
-            UsageError: if they are another collection's.
+            NotFoundError: if no collection is given.
+            UsageError: if the collection has other passages than the data set's collection.
         """
         return _PassageStore(
             str(cache_root() / "passages" / _identity(self._collection)),
@@ -391,12 +391,15 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         return "en"
 
     def docs_metadata(self) -> Mapping[str, object]:
-        """Return counts of the passages; without passages it does not fail."""
+        """Return the number of passages; `{}` if no collection is given."""
         return {} if self._given is None else {"count": self.docs_count()}
 
 
 class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
-    """A store that is whole or not there; two processes would fill ir_datasets' own twice."""
+    """A store of passages that appears only when complete; ir_datasets' own store does not.
+
+    If two processes build ir_datasets' own store at the same time, it contains every passage twice.
+    """
 
     def build(self) -> None:
         if self.built():
@@ -408,13 +411,14 @@ class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
         self.lookup.close()
 
     def get_many_iter(self, keys: Iterable[str]) -> Iterator[GenericDoc]:
-        # ir_datasets' index cuts a key to the length of its longest, and finds another passage.
+        # ir_datasets' index truncates a key to the length of its longest key, and so may find a
+        # passage with another id.
         wanted = set(keys)
         return (doc for doc in super().get_many_iter(wanted) if doc.doc_id in wanted)
 
 
 def _identity(collection: Collection) -> str:
-    """Return a name that is unique to this collection in its present state."""
+    """Return a name that changes with the collection's file or, if generated, our version."""
     file: Path | None = getattr(collection, "collection_file", None)
     facts: tuple[object, ...] = (collection.name, __version__)
     if file is not None:

@@ -1,4 +1,4 @@
-"""The collection `mini`: passages, queries and qrels, generated from words.
+"""The collection `mini`: passages, queries and qrels, generated from templates and word lists.
 
 It may use `records`, `sampling` and `errors`.
 """

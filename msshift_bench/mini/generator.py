@@ -1,14 +1,14 @@
-"""The `mini` collection: a small invented world, generated, the same on every machine.
+"""The `mini` collection: small, generated from templates, and the same on every machine.
 
-It is the benchmark's default collection. Five domains follow the topics of MS-Shift (ECIR 2023,
-Table 1). A domain holds entities, an entity has `FACTS` facts, and its `PARTS` passages share
-them; a query asks for one fact, in words that are seldom the passage's. So the passages of an
-entity are distractors of each other, and those of its namesakes are distractors, too.
+It is the benchmark's default collection. Its five domains follow the topics of MS-Shift (ECIR 2023,
+Table 1). A domain has entities, and an entity has `FACTS` facts, divided among its `PARTS`
+passages. A query asks for one fact, usually in other words than the passage. So the other passages
+of an entity, and the passages of entities with a similar name, are distractors.
 
-An item follows from its index and the collection's size, through BLAKE2b: nothing is stored, any
-size streams, and no random module, hash seed or platform plays a part. Texts cannot repeat,
-because an entity's name spells out its number, one to one, and each of its facts is asked at
-most once. The world is data: the texts in ``domains/``, and the word lists of `mini.words`.
+An item depends only on its index and the collection's size, through BLAKE2b. No item is stored, any
+size can be streamed, and no random module, hash seed or platform has an effect. Texts cannot
+repeat: an entity's name encodes its number, one to one, and each of its facts has at most one
+query. The templates are in ``domains/``, the word lists in `mini.words`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from msshift_bench.records import Passage, Qrel, Query
 from msshift_bench.sampling import KeyedDigits
 
 DEFAULT_SIZE = 2000
-"""Passages of the collection that the word ``mini`` names."""
+"""Passages of the collection ``mini`` without a given size."""
 
 DOMAINS = ("people", "events", "prices", "medicine", "science")
 """The five domains, in the order of the paper's clusters C0 to C4."""
@@ -40,16 +40,16 @@ SYLLABLES = 40
 """Syllables of every domain: each of its 8 onsets with each of its 5 rhymes."""
 
 PARTS = 3
-"""Passages per entity; each states its own third of the entity's facts."""
+"""Passages per entity; each states another third of the entity's facts."""
 
 _STEMS = SYLLABLES**3
 _NAMES = KINDS * _STEMS
 
 MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
-"""The largest size: beyond it a domain runs out of names."""
+"""The largest size; a larger one would need more names than a domain has."""
 
 _MIN_WORDS = 38
-"""A passage gets filler sentences until it has so many words; no passage exceeds 70."""
+"""A passage gets filler sentences until it has this number of words; no passage exceeds 70."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class _Fact:
 
     topic: str
     pattern: tuple[str, ...]
-    says: tuple[str, ...]
-    asks: tuple[str, ...]
+    sentences: tuple[str, ...]
+    questions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """A domain's vocabulary, read from its text."""
+    """A domain's templates and vocabulary; see `_domain`."""
 
     name: str
     syllables: tuple[str, ...]
@@ -78,10 +78,10 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """One entity: its name, its values by fact, and the facts that each part states.
+    """One entity: its name, the value of each fact, and the facts of each part (passage).
 
-    ``parts[p]`` are the facts that queries ask of part ``p`` alone; ``repeats`` maps a part to the
-    fact of another part that it states, too.
+    ``parts[p]`` are the facts of part ``p``. ``repeats`` maps a part to a fact of another part that
+    it also states.
     """
 
     domain: _Domain
@@ -93,7 +93,7 @@ class _Entity:
     repeats: dict[int, int]
 
     def ask(self, fact: int, frame: str) -> str:
-        """Return the question for a fact in the words of a frame."""
+        """Return the question for a fact, from the template `frame`."""
         return frame.replace("{n}", self.name).replace("{topic}", self.domain.facts[fact].topic)
 
 
@@ -101,20 +101,20 @@ def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
     """Yield the passages of the collection of `size` passages; 30 to 70 words each.
 
     Args:
-        size: 1 to `MAX_SIZE`; each size is a fixed collection of its own.
+        size: 1 to `MAX_SIZE`; each size is a different, fixed collection.
 
     Raises:
-        UsageError: if there is no such size.
+        UsageError: if `size` is out of range.
     """
     _check(size)
     return (Passage(str(index), _passage_text(size, index)) for index in range(size))
 
 
 def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
-    """Yield the queries: three for every two passages, each asking for one fact.
+    """Yield the queries: three for every two passages; each asks for one fact.
 
     Raises:
-        UsageError: if there is no collection of that size.
+        UsageError: if `size` is out of range.
     """
     _check(size)
     indices = range(size + size // 2)
@@ -125,7 +125,7 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
     """Yield the judgements, by query: every passage that states the requested fact.
 
     Raises:
-        UsageError: if there is no collection of that size.
+        UsageError: if `size` is out of range.
     """
     _check(size)
     return (
@@ -137,23 +137,22 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
 
 def _check(size: int) -> None:
     if not 1 <= size <= MAX_SIZE:
-        raise UsageError(f"mini has 1 to {MAX_SIZE:,} passages, not {size:,}")
+        raise UsageError(f"the size of mini must be from 1 to {MAX_SIZE:,}, got {size:,}")
 
 
 @cache
 def _domain(name: str) -> _Domain:
     """Read ``domains/<name>.txt``.
 
-    Its first lines give the names and the fillers; then come `FACTS` facts, each a block::
+    The first lines define the names and the fillers. Then follow `FACTS` facts, each a block::
 
         birthplace = {town}          topic = pattern of the value
         + {n} was born in {v}        a sentence of a passage: {n} the entity, {v} the value
-        ? {n} native town            ways to ask, separated by " / "
+        ? {n} native town            forms of the question, separated by " / "
 
     A slot of a value pattern is a word list of `mini.words` (``{town}``), a range of numbers
     (``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
-    rarely share their content words, so that a model must learn to match them, and mostly within
-    the domain.
+    rarely share content words, so a model must learn to match them, mostly within the domain.
     """
     text = (files(__package__) / "domains" / f"{name}.txt").read_text("utf-8")
     head, *blocks = text.strip().split("\n\n")
@@ -177,27 +176,27 @@ def _domain(name: str) -> _Domain:
 def _fact(block: str) -> _Fact:
     title, *lines = block.splitlines()
     topic, _, pattern = title.partition(" = ")
-    asks = " / ".join(line[2:] for line in lines if line.startswith("? "))
+    questions = " / ".join(line[2:] for line in lines if line.startswith("? "))
     return _Fact(
         topic=topic,
         pattern=tuple(re.split(r"[{}]", pattern)),
-        says=tuple(line[2:] for line in lines if line.startswith("+ ")),
-        asks=tuple(asks.split(" / ")),
+        sentences=tuple(line[2:] for line in lines if line.startswith("+ ")),
+        questions=tuple(questions.split(" / ")),
     )
 
 
 @lru_cache(maxsize=64)
 def _entity(size: int, domain_name: str, number: int) -> _Entity:
-    """Make entity `number` of a domain; cached, as its passages follow each other."""
+    """Return entity `number` of a domain; cached for its passages, which follow each other."""
     domain = _domain(domain_name)
     draws = KeyedDigits(f"{size}/{domain_name}/{number}/entity")
     order = draws.order(FACTS)
     share = FACTS // PARTS
     kind, stem = _name_words(size, domain, number)
     name = domain.naming.format(kind=kind, stem=stem)
-    again = draws.below(FACTS)
-    home, luck = again // share, draws.below(20)
-    repeaters = range(1, 3 if luck < 3 else 2 if luck < 15 else 1)
+    repeated = draws.below(FACTS)
+    home, draw = repeated // share, draws.below(20)
+    repeaters = range(1, 3 if draw < 3 else 2 if draw < 15 else 1)
     return _Entity(
         domain=domain,
         name=name,
@@ -205,15 +204,15 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
         alias=domain.alias.format(kind=kind, stem=stem),
         values=tuple(_value(size, domain, number, fact, draws) for fact in domain.facts),
         parts=tuple(tuple(order[start : start + share]) for start in range(0, FACTS, share)),
-        repeats={(home + step) % PARTS: order[again] for step in repeaters},
+        repeats={(home + step) % PARTS: order[repeated] for step in repeaters},
     )
 
 
 def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
-    """Return the kind and the stem that, together, belong to entity `number` alone.
+    """Return the kind and the stem of entity `number`; no other entity has the same pair.
 
-    The stride of the walk through a domain's names shares no factor with their number, so the walk
-    meets each name once.
+    The stride through a domain's names has no common factor with their number. So each number has
+    another name.
     """
     draws = KeyedDigits(f"{size}/{domain.name}/names")
     stride, offset = 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
@@ -225,7 +224,7 @@ def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
 
 
 def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: KeyedDigits) -> str:
-    """Fill a fact's pattern: literals at even places, slots at odd ones."""
+    """Return a value from a fact's pattern, in which literals and slots alternate."""
     filled = []
     for place, piece in enumerate(fact.pattern):
         if place % 2 == 0:
@@ -258,22 +257,22 @@ def _passage_text(size: int, index: int) -> str:
     stated = list(entity.parts[part])
     if part in entity.repeats:
         stated.insert(draws.below(len(stated) + 1), entity.repeats[part])
-    plan = [(draws.choose(domain.facts[fact].says), entity.values[fact]) for fact in stated]
+    plan = [(draws.choose(domain.facts[fact].sentences), entity.values[fact]) for fact in stated]
     fillers = draws.order(len(domain.fillers))
-    while sum(1 + saying.count(" ") + value.count(" ") for saying, value in plan) < _MIN_WORDS:
+    while sum(1 + frame.count(" ") + value.count(" ") for frame, value in plan) < _MIN_WORDS:
         plan.insert(draws.below(len(plan) + 1), (domain.fillers[fillers.pop()], ""))
     sentences = []
-    for place, (saying, value) in enumerate(plan):
+    for place, (frame, value) in enumerate(plan):
         subject = entity.alias if place and draws.below(3) else entity.subject
-        sentence = saying.replace("{n}", subject).replace("{v}", value)
+        sentence = frame.replace("{n}", subject).replace("{v}", value)
         sentences.append(sentence[0].upper() + sentence[1:] + ".")
     return " ".join(sentences)
 
 
 def find_fact(size: int, index: int) -> tuple[int, int]:
-    """Return the passage that query `index` asks, and the place of the fact among its own.
+    """Return the passage that query `index` asks for, and the position of its fact in the passage.
 
-    Every two passages share three queries; the third is a second one to either of them.
+    Every two passages have three queries: one each, and a third for a random one of them.
     """
     pair, turn = divmod(index, 3)
     if turn < 2:
@@ -284,7 +283,7 @@ def find_fact(size: int, index: int) -> tuple[int, int]:
 def _query_id(index: int) -> str:
     """Return the id of query `index`.
 
-    One query in three has the id of the passage it asks for, so that tests notice code that drops a
+    One query in three has the id of its relevant passage. So tests detect code that drops a
     document with the query's id.
     """
     pair, turn = divmod(index, 3)
@@ -292,7 +291,7 @@ def _query_id(index: int) -> str:
 
 
 def fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
-    """Return the entity of a passage, and which of its facts is at a place among the passage's."""
+    """Return the entity of a passage, and the number of the fact at a position in the passage."""
     domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
     return entity, entity.parts[part][place]
@@ -301,9 +300,9 @@ def fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
 def _query_text(size: int, index: int) -> str:
     entity, fact = fact_at(size, *find_fact(size, index))
     draws = KeyedDigits(f"{size}/{entity.domain.name}/{index}/query")
-    luck = draws.below(100)
-    asks = entity.domain.facts[fact].asks
-    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
+    draw = draws.below(100)
+    questions = entity.domain.facts[fact].questions
+    frames = ODD_FRAMES if draw < 1 else DOUBLE_FRAMES if draw < 2 else questions
     text = entity.ask(fact, draws.choose(frames))
     style = draws.below(10)
     if style:

@@ -1,4 +1,4 @@
-"""The word lists from which the facts of the `mini` collection take values, and odd questions."""
+"""Word lists for the values of the `mini` collection's facts, and unusual question templates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
         "animal": "heron otter pike gecko shrew octopus toad spider",
     }.items()
 }
-"""Slot -> its words, in an order that must not change. A hyphen stands for a space."""
+"""Slot -> its words, in an order that must not change. A hyphen becomes a space."""
 
 ODD_FRAMES = (
     "show {n} {topic}",
@@ -66,11 +66,12 @@ ODD_FRAMES = (
     "the whole truth about {n} {topic}",
     "{topic} of the whole {n}",
 )
-"""Question words inside other words only, as in 35 of the release's 6,497 ``how`` test queries."""
+"""Templates with question words only inside other words, as in 35 of the release's 6,497 ``how``
+test queries."""
 
 DOUBLE_FRAMES = (
     "who knows what the {topic} of {n} is",
     "what is {n} and which {topic} has it",
     "how and when to find {n} {topic}",
 )
-"""Question words of two groups in one query."""
+"""Templates with question words of two groups."""

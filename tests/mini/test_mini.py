@@ -54,7 +54,7 @@ def test_relevant_passages_state_the_fact_and_no_other_does() -> None:
         entity, fact = mini.fact_at(mini.DEFAULT_SIZE, queried, place)
         stated = {
             saying.replace("{n}", called).replace("{v}", entity.values[fact])
-            for saying in entity.domain.facts[fact].says
+            for saying in entity.domain.facts[fact].sentences
             for called in (entity.subject, entity.alias)
         }
         part = queried // len(mini.DOMAINS) % mini.PARTS
