@@ -130,10 +130,10 @@ def build_dataset(
 
     Raises:
         UnknownNameError: for an unknown shift, rule, option or way to divide texts.
-        UsageError: for ``own-id`` where most passages with the id of a query are not this query;
-            for no shift or one that cannot be built, a size below 1, a group that has fewer
-            training queries than requested, test queries that no shift takes, a folder that must
-            not be replaced, or a licence other than the collection's own.
+        UsageError: if no shift is named, a shift cannot be built, or no shift takes the test
+            queries; if a size is below 1, or a group has fewer training queries than requested; if
+            the folder must not be replaced, or the collection has another licence; or for
+            ``own-id``, if most passages with a query's id are not this query.
         NotFoundError: if there is no file of test queries.
         CollectionError: if passages, queries, qrels or the file of test queries are malformed.
         DataError: if a group is too small.
@@ -296,7 +296,7 @@ def _given_tests(
     if len(sampling) == len(shifts):
         raise UsageError(
             f"test queries are given for {', '.join(sampling)}, but only {', '.join(takers)} can "
-            f"take them; name one of these, or leave the test queries out"
+            f"take them; name one of these, or remove the test queries"
         )
     if samples.test_size is not None and not sampling:
         raise UsageError(
@@ -346,21 +346,17 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
 
 
 def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> None:
-    """Check the options of a build with shifts that have sizes.
-
-    Raises:
-        UsageError: if the build omits texts, or sets sizes or test queries for these shifts alone.
-    """
+    """Check that no option contradicts a shift with sizes."""
     if not texts:
         raise UsageError(
             "--ids-only cannot be used for a shift with sizes: its test queries are not in the "
-            "collection, and 'msshift import' could not restore their texts. Leave --ids-only out, "
-            "or build the other shifts alone"
+            "collection, and 'msshift import' could not restore their texts. Remove --ids-only, or "
+            "build the other shifts alone"
         )
     if not others and (samples.resized or samples.test_queries is not None):
         raise UsageError(
             "a shift with sizes takes its training size from its name, and its test queries from "
-            "--test-set; leave --train-size, --test-size and --test-queries out"
+            "--test-set; remove --train-size, --test-size and --test-queries"
         )
 
 
@@ -376,13 +372,9 @@ def _group(
     Args:
         shift: the shift.
         options: the user's options for this shift.
-        common: arguments for all builders; a builder gets those that it has a parameter for.
+        common: arguments for all builders with such a parameter.
         chosen: all shifts that are being built.
         queries: the builder's positional arguments.
-
-    Raises:
-        UnknownNameError: if the builder has no such option.
-        MissingError: if its encoder is missing.
     """
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
@@ -476,8 +468,8 @@ def import_official(
     chosen = [cut for name, cut in cuts.items() if not wanted or name in wanted]
     if texts and collection is None and any(cut.shift.name == "resttest" for cut in chosen):
         raise UsageError(
-            "resttest is released without texts; give the collection that holds its queries, "
-            "or leave all texts out with --ids-only"
+            "resttest is released without texts; give the collection of its queries, or write ids "
+            "only with --ids-only"
         )
     manifest = write_dataset(
         Path(folder),
@@ -550,17 +542,13 @@ def _add_validation(
 
 
 def _check_collection(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
-    """Check that the collection contains a query of the releases.
-
-    The manifest names this collection, but test queries are read without it. So no other check
-    would notice a wrong collection.
-    """
+    """Check that the collection contains a query of the releases; no other check reads it."""
     texts = collection.queries
     rows = (row for cut in cuts for row in cut.values("query_id", "text"))
     if not any(texts.get(query_id) == text for query_id, text in rows):
         raise DataError(
             f"{collection.name} contains none of the released queries; give MS MARCO, their "
-            "collection, or leave --collection and MSSHIFT_COLLECTION out (in Python, collection)"
+            "collection, or remove --collection and MSSHIFT_COLLECTION (in Python, collection)"
         )
 
 

@@ -113,7 +113,7 @@ def grow_groups(
     At each step, the group with the fewest queries gets another cluster (ties: the first group). It
     is the free cluster whose centroid is nearest to the centroid of the group's *native* cluster
     (ties: the lowest number). The paper does not define whether "nearest" refers to the native
-    cluster or to the grown group. With the native cluster, a group keeps its topic.
+    cluster or to the grown group; with the native cluster, a group keeps its topic.
 
     Args:
         centroids: shape (k, d).
@@ -162,8 +162,8 @@ class Clustering:
         margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
         groups: the clusters of each group, the native first; see `grow_groups`.
-        parameters: the inputs apart from the vectors: scaled ``k`` and ``target``, the most
-            ``iterations``, the ``seed`` and the number of ``groups``.
+        parameters: scaled ``k`` and ``target``, the most ``iterations``, the ``seed`` and the
+            number of ``groups``.
         names: the names of the groups.
         embedding: the encoder and the settings that made the vectors; JSON values.
     """
@@ -299,11 +299,11 @@ def pairwise_distances(centroids: Floats) -> Floats:
 def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
     """Return the `count` clusters that maximise the sum of their pairwise distances.
 
-    The search is depth-first over ascending subsets, in lexicographic order. Let r clusters be
-    missing in a prefix of a subset. They add at most the r largest sums of distances from a later
-    cluster to the prefix, and r (r - 1) / 2 times the largest distance between two later clusters.
-    A prefix is skipped if this bound does not exceed the best sum so far. The last two clusters are
-    searched in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
+    The search is depth-first over ascending subsets, in lexicographic order. A prefix of a subset
+    is skipped if an upper bound on its sum does not exceed the best sum so far. For r missing
+    clusters, the bound adds the r largest sums of distances from a later cluster to the prefix. It
+    also adds r (r - 1) / 2 times the largest distance between two later clusters. The last two
+    clusters are searched in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
 
     Args:
         centroids: shape (k, d), finite.
@@ -327,13 +327,7 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
     best, best_sum = tuple(range(count)), -1.0
 
     def extend(prefix: tuple[int, ...], base: float, gains: Floats) -> None:
-        """Search the subsets with a prefix.
-
-        Args:
-            prefix: the first clusters, ascending.
-            base: the sum of their pairwise distances.
-            gains: shape (k,): each cluster's sum of distances to the prefix.
-        """
+        """Search the subsets with this prefix; `gains`: each cluster's distances to the prefix."""
         nonlocal best, best_sum
         start = prefix[-1] + 1 if prefix else 0
         missing = count - len(prefix)
@@ -378,8 +372,8 @@ def cluster_queries(
         seed: the seed of k-means.
         target: queries per group; by default `TARGET`, scaled down by `TOPIC_SCALE_RULE`.
         groups: number of groups.
-        set_aside: queries that are clustered but do not count towards the target, because they are
-            used neither for training nor for test.
+        set_aside: queries that are clustered but do not count towards the target: validation
+            queries and given test queries.
 
     Raises:
         UsageError: if `target` is below 1, or `groups` is not from 2 to k.

@@ -372,12 +372,7 @@ def _place_tests(
 def _training_sizes(
     shift: Shift, left: Mapping[str, Sized[str]], train_size: TrainSize
 ) -> dict[str, int]:
-    """Return group -> number of its training queries.
-
-    Args:
-        shift: the shift.
-        left: group -> its queries that remain after test and validation.
-        train_size: training queries per group; see `cut_shift`.
+    """Return group -> number of its training queries, at most its queries in `left`.
 
     Raises:
         DataError: if a group has no query left.

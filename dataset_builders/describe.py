@@ -53,7 +53,7 @@ _ABOUT = """\
 
 MS-Shift cuts queries into groups and measures how much a retriever loses on the queries of a group
 that was held out of its training. For every group of a shift, train a model on the config that
-holds the group out, and run it on the `test` queries of all groups of the shift. On each group,
+holds the group out. Run each model on the `test` queries of all groups of the shift. On each group,
 compare the models that were trained with it (Avg In) with the model that was not (Out):
 Rel Loss = (Avg In - Out) / Avg In.
 

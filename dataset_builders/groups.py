@@ -173,8 +173,8 @@ def group_by_rarest_term(
 ) -> Grouping:
     """Put a query into ``rare`` if its rarest content word is in few other queries, else ``seen``.
 
-    The count of a word is the number of other queries that contain it and may be trained on. A
-    query without content words (`search.content_words`) is in no group.
+    Only queries that may be trained on count. A query without content words
+    (`search.content_words`) is in no group.
 
     Args:
         queries: the queries to group, query_id -> text. The cut is the median count of their rarest
@@ -288,15 +288,7 @@ def _check_line(
     findings: FindingLog,
     at: tuple[str, int],
 ) -> None:
-    """Add a finding for each error in a line of labels.
-
-    Args:
-        row: the fields of the line.
-        width: the number of fields of the first line.
-        rows: query_id -> row of the earlier lines.
-        findings: the log of findings.
-        at: the file and the line number.
-    """
+    """Add a finding for each error in a line of labels; `width`: fields of the first line."""
     if len(row) != width or width not in (2, 3):
         fix = "write query_id and group, and in all lines or none a split, separated by tabs"
         findings.add("field-count", f"{len(row)} tab-separated fields", *at, fix)

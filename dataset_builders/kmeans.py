@@ -408,10 +408,7 @@ def _decide(
 ) -> tuple[Ints, Floats, Floats]:
     """Return each row's nearest centroid, and its two smallest squared distances.
 
-    Args:
-        block: the rows.
-        contenders: shape (rows, k): the centroids to compare; at least two per row.
-        centroids: shape (k, d).
+    `contenders` selects the centroids to compare, at least two per row.
     """
     rows, clusters = np.nonzero(contenders)
     squared = squared_distances(block, rows, centroids, clusters)

@@ -5,10 +5,10 @@ Source: MS-Shift (ECIR 2023), section 3.1: 100 negatives per training query, sam
 Published triples and baselines follow one rule. The candidates are a query's first passages without
 the relevant ones. The negatives are the candidates with the smallest keyed hashes. The keyed hash
 of a pair has 64 bits. It is the BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id
-keyed by the seed, through the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
-pseudorandom number generators", OOPSLA 2014). So the choice depends on the seed, the query and the
-candidates alone, and each passage is hashed only once. A query with too few candidates gets other
-passages of the collection.
+keyed by the seed, through the finaliser of SplitMix64. So the choice depends on the seed, the query
+and the candidates alone, and each passage is hashed only once. A query with too few candidates gets
+other passages of the collection. SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom
+number generators", OOPSLA 2014.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ def shared_address(collection: Collection) -> str:
     if collection.address is None:
         raise UsageError(
             "the collection has no path and no name, so the machines of a cluster cannot open it; "
-            "leave --ray out"
+            "remove --ray"
         )
     return collection.address
 

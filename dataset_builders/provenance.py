@@ -88,7 +88,7 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
     licence_id = licence_id if licence_id in (*LICENCES, UNKNOWN) else text
     if known not in (None, licence_id):
         raise UsageError(
-            f"the licence of {collection['name']} is {known}, got {text!r}; leave --licence out"
+            f"the licence of {collection['name']} is {known}, got {text!r}; remove --licence"
         )
     return licence_id
 
@@ -158,9 +158,9 @@ _ANY: Mapping[str, str] = {
     "queries, and comparing retrievers by this loss. Not for ranking people, for profiling the "
     "authors of queries, or for claims on the quality of a retriever in production.",
     "dataLimitations": "Relevance is judged sparsely, about one passage per query: a passage "
-    "without a judgement may be relevant. Groups differ in more properties than the one in their "
-    "name, so compare systems within a group, not groups with each other. The labels of the test "
-    "queries are public: state a system's training data with its results.",
+    "without a judgement may be relevant. Groups differ in more properties than their names state, "
+    "so compare systems within a group, not groups with each other. The labels of the test queries "
+    "are public: state a system's training data with its results.",
     "dataSocialImpact": "A retriever that is chosen by its losses is chosen on these groups only. "
     "People who write other kinds of queries, or use other languages, are not represented.",
     "dataReleaseMaintenancePlan": "The rows of a data version never change. A correction gets a "

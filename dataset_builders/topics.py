@@ -153,11 +153,7 @@ def _grouping(
     tables: Mapping[str, pa.Table],
     words: str,
 ) -> Grouping:
-    """Return the groups of clustered queries, with their top terms, examples and margins.
-
-    Raises:
-        DataError: if the clustering is not of these queries.
-    """
+    """Return the groups of clustered queries, with their top terms, examples and margins."""
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
     terms = top_terms(
@@ -360,11 +356,7 @@ def replay_topics(
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the given test queries of a build; `None` if they were sampled.
-
-    Raises:
-        UsageError: if the data set contains only a part of them.
-    """
+    """Return the given test queries of a build; `None` if they were sampled."""
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None

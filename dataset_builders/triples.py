@@ -80,10 +80,10 @@ def add_triples(
 
     A config has `count` triples for each training query, sorted by query_id. A query has no triples
     if none of its relevant passages is in the collection. Negatives are never passages that the
-    build excluded. For each config, the manifest contains the number of pairs of a query and a
-    relevant passage, and the number of pairs in no triple. The data set changes only when all
-    triples are written. A killed process leaves finished work in the folder
-    ``.<data set>.triples`` next to the data set; the next process continues with it.
+    build excluded. The manifest contains, for each config, the number of all pairs of query and
+    relevant passage, and of pairs in no triple. The data set changes only when all triples are
+    written. A killed process leaves finished work in the folder ``.<data set>.triples`` next to the
+    data set; the next process continues with it.
 
     Args:
         data: the built data set; see `open_dataset`.

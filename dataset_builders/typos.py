@@ -1,12 +1,11 @@
 """Variants of queries with typing errors: make variants, find their edits, and read published ones.
 
 The rule is from CharacterBERT-DR (Zhuang and Zuccon, CharacterBERT and Self-Teaching for Improving
-the Robustness of Dense Retrievers on Queries with Typos, SIGIR 2022;
-``data/make_typo_queries.py`` of `TYPOS_URL`). It makes edits with TextAttack 0.3.4 (Morris et al.,
-EMNLP 2020). Every word of at least `SHORTEST` characters that is not a stop word gets one random
-edit of each kind, and one of all these edits is chosen. Our rule differs in two points. Upstream
-also lower-cases the query; nearly all queries of MS MARCO are in lower case. And upstream's draws
-cannot be repeated.
+the Robustness of Dense Retrievers on Queries with Typos, SIGIR 2022; ``data/make_typo_queries.py``
+of `TYPOS_URL`). It makes edits with TextAttack 0.3.4 (Morris et al., EMNLP 2020). Words of at least
+`SHORTEST` characters that are not stop words may be edited. Each gets one random edit of each kind;
+one of all edits is chosen. Our rule differs in two points. Upstream also lower-cases the query;
+nearly all queries of MS MARCO are in lower case. And upstream's draws cannot be repeated.
 
 The kind of an edit follows from the two texts alone. If two kinds fit, one of them counts: a random
 letter that is on a neighbouring key counts as ``neighbour``.

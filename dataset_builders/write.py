@@ -210,14 +210,9 @@ def _with_lines(table: pa.Table) -> pa.Table:
 def _write_split(
     folder: Path, config: str, split: str, table: pa.Table, *, texts: bool
 ) -> SplitEntry:
-    """Write one split of one config as ``<config>/<split>.parquet``, and return its entry.
+    """Write a split as ``<config>/<split>.parquet``, and return its entry.
 
-    Args:
-        folder: the folder of the data set.
-        config: the config's name.
-        split: the split's name.
-        table: the rows of the split, with their canonical forms; see `_with_lines`.
-        texts: whether the file contains the queries' texts.
+    `table` has the columns of `_with_lines`, which are not written.
     """
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]

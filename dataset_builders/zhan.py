@@ -118,12 +118,7 @@ def _names(group: str) -> tuple[str, str]:
 
 
 def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -> None:
-    """Check that every query is in one bucket, and that the files of the buckets agree.
-
-    Args:
-        extrapolated: group -> the judgements of its queries.
-        interpolated: group -> the judgements of all other groups' queries.
-        folder: the checkout.
+    """Check that every query is in one bucket, and that each bucket's other file has all others.
 
     Raises:
         DataError: if not; the error lists the queries.

@@ -85,7 +85,7 @@ def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | D
 
 
 class ShiftQuery(NamedTuple):
-    """A query in the entry of all queries of a shift, with its group and split."""
+    """A query with its group and split, in the entry of all queries of a shift."""
 
     query_id: str
     text: str
@@ -396,10 +396,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
 
 
 class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
-    """A store of passages that appears only when complete; ir_datasets' own store does not.
-
-    If two processes build ir_datasets' own store at the same time, it contains every passage twice.
-    """
+    """A store that appears only when complete; two processes would fill ir_datasets' twice."""
 
     def build(self) -> None:
         if self.built():
