@@ -92,7 +92,7 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
     assert verify_dataset(built)[1] == []
     card = (built / "README.md").read_text()
     assert "`restrain-20`" in card
-    assert "Here the groups are training sets" in card
+    assert "The groups of this shift are training sets" in card
     with pytest.raises(UsageError, match="restrain-20"):
         group_similarity(built, "restrain-20")
 

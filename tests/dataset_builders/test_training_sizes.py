@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "UsageError 1,000,000 'short' 217 'all'": (["length"], {"train_size": 10**6}),
     "0 to train: UsageError 0 1": (["length"], {"train_size": 0}),
     "UsageError length topics": (NAMES[:2], GIVES),
-    "UsageError number": (["length"], GIVES | {"test_size": 3}),
+    "UsageError size 3": (["length"], GIVES | {"test_size": 3}),
     "DataError 1 'long'": (["length"], {"test_queries": frozenset({SHORT})}),
     "DataError 'short'": (["length"], {"test_queries": frozenset(USABLE)}),
     "NotFoundError nothing": (["length"], {"test_queries": Path("nothing")}),

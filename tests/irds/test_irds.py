@@ -248,7 +248,7 @@ def test_passages_of_a_data_set_of_ir_datasets(
 
     # Those of another id are refused, once they are asked for.
     for data, collection, said in (
-        (folder, "other-source", "'toy-source', and 'other-source' has other passages"),
+        (folder, "other-source", "'toy-source', but 'other-source' has other passages"),
         (built_from_toy, None, "queries of 'other-source' have"),
         (built, "toy-source", "queries of 'toy-source' have"),
     ):
