@@ -107,7 +107,7 @@ def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path
     assert "replayed/msshift: the same rows as msshift (content " in done.stdout
     done = msshift("verify", "--topics", "embed")
     assert done.returncode == 0, done.stderr
-    assert "encoder: the same; embeddings: the same\n750 of 750 queries fall" in done.stdout
+    assert "encoder: the same; embeddings: the same\n750 of 750 queries are" in done.stdout
     done = msshift("verify", "--topics", "retrain", "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
