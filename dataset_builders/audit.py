@@ -305,7 +305,7 @@ def add_split_leakage(
             if "train" not in dataset.manifest.configs[config]:
                 continue
             with in_line(config):
-                found = find_leakage(
+                leakage = find_leakage(
                     *(ids_and_texts(dataset.table(config, split)) for split in ("train", "test")),
                     encoder=encoder,
                     pooling=pooling,
@@ -315,16 +315,16 @@ def add_split_leakage(
             facts = counted.setdefault(
                 name,
                 {
-                    "encoder": found.facts["encoder"],
-                    "threshold": found.facts["threshold"],
+                    "encoder": leakage.facts["encoder"],
+                    "threshold": leakage.facts["threshold"],
                     "test_queries": {},
                 },
             )
             # The texts in which words are counted differ between experiments.
             facts["encoder"].pop("counted_in", None)
             facts["test_queries"][group] = {
-                tier: found.count(tier).topics for tier in TIERS[:-1]
-            } | {"any": found.count(*TIERS[:-1]).topics}
+                tier: leakage.count(tier).topics for tier in TIERS[:-1]
+            } | {"any": leakage.count(*TIERS[:-1]).topics}
     if not counted:
         raise UsageError(
             f"{dataset.folder} has no training queries, so no test query can leak; "

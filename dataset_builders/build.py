@@ -177,44 +177,49 @@ def build_dataset(
     collection = open_collection(collection)
     names = [shift.name for shift in building]
     check_dataset_target(Path(folder), names, collection=collection.name, overwrite=overwrite)
-    decided = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
+    licence_id = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
     exclusions = Exclusions.of(exclude)
     if exclusions:
         exclusions.check(collection.queries, collection.passages(), collection.name)
     table = queries_table(collection, exclusions)
     queries = ids_and_texts(table)
     warn_of_words(queries.values(), words)
-    given = _given_tests(samples, chosen, collection, queries)
+    given_tests = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
-    validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
+    validation = sample_validation(
+        queries, size=samples.validation_size, seed=seed, reserved=given_tests
+    )
     passages = _passage_facts(collection, table)
     common = {
         "collection": collection,
         "seed": seed,
-        "set_aside": validation | given,
+        "set_aside": validation | given_tests,
         "words": words,
     }
     cuts = []
     for shift in chosen:
-        apart, tests = validation, given if given and shift.takes_tests else None
+        validation_ids, tests = (
+            validation,
+            given_tests if given_tests and shift.takes_tests else None,
+        )
         if shift.name in labels and labels[shift.name].has_splits:
-            apart, tests = (
+            validation_ids, tests = (
                 labels[shift.name].ids_of(split).intersection(queries)
                 for split in ("validation", "test")
             )
         cut = cut_shift(
             _group(shift, options.get(shift.name, {}), common, chosen, queries),
             table,
-            apart,
+            validation_ids,
             test_size=samples.test_size or shift.test_size,
             train_size=samples.train_size,
             tests=tests,
-            reserved=given,
+            reserved=given_tests,
             seed=seed,
         )
         cuts.append(cut)
-    for name, of_size in sizes.items():
-        with_sizes = {**options[name], "sizes": of_size}
+    for name, train_sizes in sizes.items():
+        with_sizes = {**options[name], "sizes": train_sizes}
         cuts += _group(SIZED[name], with_sizes, common, chosen, table, validation)
     manifest = write_dataset(
         Path(folder),
@@ -222,7 +227,7 @@ def build_dataset(
         edition="rebuilt",
         collection={
             **collection.provenance(),
-            "licence": decided,
+            "licence": licence_id,
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
             **({"passages": passages} if passages else {}),
             **({"queries_emptied": len(collection.relevant) - len(table)} if exclusions else {}),
@@ -232,7 +237,7 @@ def build_dataset(
             "validation_size": samples.validation_size,
             "nano": samples.nano,
             **samples.resized,
-            **({"test_queries": _describe(given)} if given else {}),
+            **({"test_queries": _describe(given_tests)} if given_tests else {}),
             **words_fact(words),
         },
         texts=texts,
@@ -340,7 +345,9 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
             fix = "remove this query: without a relevant passage it cannot be scored"
             findings.add("unjudged-query", message, str(path), line, fix)
     if not lines:
-        findings.add("no-queries", "the file is empty; write one query_id per line", str(path))
+        findings.add(
+            "no-queries", "the file is empty", str(path), fix="write one query_id per line"
+        )
     findings.stop_if_any(CollectionError, f"the test queries in {path} cannot be used:")
     return frozenset(lines)
 

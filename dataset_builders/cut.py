@@ -308,10 +308,10 @@ def cut_shift(
     else:
         chosen = _place_tests(shift, members, tests)
     left: dict[str, list[str]] = {}
-    for group, of_group in members.items():
-        split_of.update(dict.fromkeys(of_group, UNUSED))
+    for group, group_ids in members.items():
+        split_of.update(dict.fromkeys(group_ids, UNUSED))
         split_of.update(dict.fromkeys(chosen[group], "test"))
-        left[group] = [q for q in of_group if q not in chosen[group] and q not in reserved]
+        left[group] = [q for q in group_ids if q not in chosen[group] and q not in reserved]
     for group, count in _training_sizes(shift, left, train_size).items():
         train = sample(left[group], count, seed=seed, purpose=f"train/{shift.name}/{group}")
         split_of.update(dict.fromkeys(train, "train"))
@@ -378,26 +378,26 @@ def _training_sizes(
         DataError: if a group has no query left.
         UsageError: if `train_size` is below 1, or a group has fewer queries left.
     """
-    held = {group: len(query_ids) for group, query_ids in left.items()}
-    smallest = min(held, key=held.__getitem__)
-    if not held[smallest]:
+    counts = {group: len(query_ids) for group, query_ids in left.items()}
+    smallest = min(counts, key=counts.__getitem__)
+    if not counts[smallest]:
         raise DataError(
             f"{shift.name}: group {smallest!r} has no training queries left after test and "
             "validation; give fewer test queries, or a larger collection"
         )
     wanted = shift.train_size if train_size is None else train_size
     if wanted == "all":
-        return held
-    count = min(wanted, held[smallest]) if train_size is None else wanted
+        return counts
+    count = min(wanted, counts[smallest]) if train_size is None else wanted
     if count < 1:
         raise UsageError(f"{shift.name}: train size must be at least 1 per group, got {count}")
-    if count > held[smallest]:
+    if count > counts[smallest]:
         raise UsageError(
             f"{shift.name}: train size is {count:,} per group, but group {smallest!r} has "
-            f"{held[smallest]:,} queries left after test and validation; give at most this many, "
+            f"{counts[smallest]:,} queries left after test and validation; give at most this many, "
             "or 'all', which makes training sets of different sizes"
         )
-    return dict.fromkeys(held, count)
+    return dict.fromkeys(counts, count)
 
 
 def make_nano(cut: ShiftSplits, *, seed: int) -> ShiftSplits:

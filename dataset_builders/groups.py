@@ -291,7 +291,7 @@ def _check_line(
     """Add a finding for each error in a line of labels; `width`: fields of the first line."""
     if len(row) != width or width not in (2, 3):
         fix = "write query_id and group, and in all lines or none a split, separated by tabs"
-        findings.add("field-count", f"{len(row)} tab-separated fields", *at, fix)
+        findings.add("field-count", f"the line has {len(row)} tab-separated fields", *at, fix)
         return
     query_id, group, *split = row
     if query_id in rows:

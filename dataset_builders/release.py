@@ -334,8 +334,8 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
         joined, training = _read_training(files[TRAINING_FILE], collection)
     left_out = {}
     for shift in OFFICIAL_SHIFTS:
-        of_shift = [test_set for test_set in sets if test_set.shift == shift]
-        tested = {query_id for test_set in of_shift for query_id in test_set.queries}
+        shift_sets = [test_set for test_set in sets if test_set.shift == shift]
+        tested = {query_id for test_set in shift_sets for query_id in test_set.queries}
         trained = {
             query_id: row
             for query_id, row in joined.items()
@@ -350,7 +350,7 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
             ],
             "test": sorted(
                 Row.judged(query_id, text, test_set.group, test_set.relevant[query_id])
-                for test_set in of_shift
+                for test_set in shift_sets
                 for query_id, text in test_set.queries.items()
             ),
         }

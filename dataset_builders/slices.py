@@ -170,9 +170,9 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
         source: the copy; see `open_copy`.
         folder: the folder to write.
     """
-    of_ids, facts = sha256_of(published), folder / FACTS
+    ids_sha256, facts = sha256_of(published), folder / FACTS
     recorded = json.loads(facts.read_bytes()) if facts.is_file() else {}
-    if recorded.get("ids_sha256") == of_ids:
+    if recorded.get("ids_sha256") == ids_sha256:
         return BuiltSlice(folder, tuple(recorded["changed"]))
     if source is None:
         raise UsageError(
@@ -225,9 +225,11 @@ def cut_ids(published: Path, source: str | Path | None, folder: Path) -> BuiltSl
             "qrels.tsv": [f"{query_id}\t0\t{doc_id}\t{grade}" for query_id, doc_id, grade in qrels],
             _TESTS: [str(key) for kind, key in zip(kinds, ids, strict=True) if kind == _TEST_QUERY],
         }
-        for file, of_file in lines.items():
-            (partial / file).write_text("".join(f"{line}\n" for line in of_file), encoding="utf-8")
-        write_json(partial / FACTS, {"slice": label, "ids_sha256": of_ids, "changed": changed})
+        for file, file_lines in lines.items():
+            (partial / file).write_text(
+                "".join(f"{line}\n" for line in file_lines), encoding="utf-8"
+            )
+        write_json(partial / FACTS, {"slice": label, "ids_sha256": ids_sha256, "changed": changed})
     return BuiltSlice(folder, tuple(changed))
 
 

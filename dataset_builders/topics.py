@@ -118,7 +118,7 @@ def read_buckets(dataset: Dataset) -> Clustering:
     """
     assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
     parameters = dataset.manifest.shifts["resttest"]["parameters"]
-    return _one_each(
+    return _bucket_clustering(
         assignments["query_id"].to_pylist(),
         pc.index_in(assignments["group"], centres["group"]).to_numpy(),
         assignments["margin"].to_numpy(),
@@ -128,7 +128,7 @@ def read_buckets(dataset: Dataset) -> Clustering:
     )
 
 
-def _one_each(
+def _bucket_clustering(
     query_ids: Sequence[str],
     labels: NDArray[np.int32],
     margins: Floats,
@@ -136,7 +136,7 @@ def _one_each(
     parameters: Mapping[str, int],
     embedding: Mapping[str, Any],
 ) -> Clustering:
-    """Return a clustering whose groups have one cluster each: the buckets, in order."""
+    """Return the clustering in which each group is one cluster: the buckets, in order."""
     names = tuple(SHIFTS["resttest"].groups)
     groups = tuple((number,) for number in range(len(names)))
     return Clustering(
@@ -265,7 +265,7 @@ def group_by_bucket(
         ids, parameters = embeddings.query_ids, {"k": len(shift.groups), "iterations": _ITERATIONS}
         clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
         parameters["seed"] = seed
-        published = _one_each(
+        published = _bucket_clustering(
             ids, clusters.labels, clusters.margins, clusters.centroids, parameters, embeddings.facts
         )
     assignments, centres = published.to_tables()

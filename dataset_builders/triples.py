@@ -240,7 +240,9 @@ def _write_shards(
         digest = hashlib.sha256(json.dumps([names, judged, every_pair]).encode())
         path = stem.with_name(f"{stem.name}-{number:05}-{digest.hexdigest()[:16]}.parquet")
         if not path.exists():
-            table = _triples(trained, _read(negatives, part), count, every_pair=every_pair)
+            table = _triples(
+                trained, _read_negatives(negatives, part), count, every_pair=every_pair
+            )
             write_parquet(path, table, _ROW_GROUP)
         paths.append(path)
         done += len(part) * count
@@ -248,7 +250,7 @@ def _write_shards(
     return paths
 
 
-def _read(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
+def _read_negatives(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
     """Return the negatives of the queries in some rows, one query after the other."""
     blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
     columns = []
@@ -293,8 +295,8 @@ def _add(
                 shutil.rmtree(folder / name)
             configs[name] = {"train": _link(folder, name, paths)}
             shift = parse_config(config, dataset.shifts)[0]
-            of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
-            shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
+            shift_pairs = {config: pairs[config] for config in shift.configs if config in pairs}
+            shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": shift_pairs}}
         # Sorted, so that the order does not depend on the time at which triples were added.
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]

@@ -144,8 +144,8 @@ def find_edit(text: str, variant: str) -> str:
     before, after = (" ".join(string.lower().split()) for string in (text, variant))
     if before == after:
         return UNCHANGED
-    start = _shared(before, after)
-    same = _shared(before[start:][::-1], after[start:][::-1])
+    start = _common_prefix(before, after)
+    same = _common_prefix(before[start:][::-1], after[start:][::-1])
     removed, typed = before[start : len(before) - same], after[start : len(after) - same]
     sizes = len(removed), len(typed)
     if sizes == (0, 1):
@@ -165,8 +165,7 @@ def find_edit(text: str, variant: str) -> str:
     return OTHER
 
 
-def _shared(first: str, second: str) -> int:
-    """Return the length of the common prefix of two texts."""
+def _common_prefix(first: str, second: str) -> int:
     pairs = enumerate(zip(first, second, strict=False))
     differing = (place for place, (left, right) in pairs if left != right)
     return next(differing, min(len(first), len(second)))

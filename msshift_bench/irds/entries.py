@@ -155,9 +155,9 @@ class _OfSplit:
         }
 
     def _sentence(self) -> str:
-        group, about = self._held_out, f"{self._shift.title} ({self._shift.name})"
+        group, title = self._held_out, f"{self._shift.title} ({self._shift.name})"
         if group is None:
-            return f"{about}: all queries of the shift, each with its group and its split."
+            return f"{title}: all queries of the shift, each with its group and its split."
         described = self._dataset.manifest.describe_groups(self._shift.name)[group]
         held_out = f"{group} ({described})"
         if self._shift.by_size:
@@ -167,7 +167,7 @@ class _OfSplit:
             train = f": the training queries of all groups but {held_out}."
             test = f": the test queries of {held_out}, which is held out of training."
         validation = f", {held_out} held out: the queries that no shift trains or tests on."
-        return about + {"train": train, "test": test, "validation": validation}[self._split]
+        return title + {"train": train, "test": test, "validation": validation}[self._split]
 
 
 class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
