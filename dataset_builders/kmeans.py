@@ -200,7 +200,7 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
 
 
 def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -> Floats:
-    """Choose k rows of a sample by k-means++, weighted by squared distance to earlier choices."""
+    """Choose k rows of a sample by k-means++: by squared distance to the nearest earlier choice."""
     rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
     centroids = np.empty((k, vectors.shape[1]))

@@ -292,8 +292,8 @@ def amend_dataset(
 def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | Path) -> Manifest:
     """Restore the queries' texts in a built data set, which then equals a build with texts.
 
-    With its texts, every split must have its digest in the manifest; otherwise the data set is not
-    changed. A data set with texts is not changed either.
+    The digest of every split with texts must equal its digest in the manifest; otherwise the data
+    set is not changed. A data set with texts is not changed either.
 
     Args:
         data: the built data set; see `open_dataset`.

@@ -415,7 +415,7 @@ class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
 
 
 def _identity(collection: Collection) -> str:
-    """Return a name that changes with the collection's file or, if generated, our version."""
+    """Return a name that changes with the collection's file, or without one, with our version."""
     file: Path | None = getattr(collection, "collection_file", None)
     facts: tuple[object, ...] = (collection.name, __version__)
     if file is not None:

@@ -211,8 +211,8 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
 def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
     """Return the kind and the stem of entity `number`; no other entity has the same pair.
 
-    The stride through a domain's names has no common factor with their number. So each number has
-    another name.
+    The stride through a domain's names has no common factor with their number. So all names are
+    different.
     """
     draws = KeyedDigits(f"{size}/{domain.name}/names")
     stride, offset = 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)

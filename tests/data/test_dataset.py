@@ -214,12 +214,7 @@ def test_a_rebuild_of_the_same_replaces_it(copy: Path) -> None:
     ("change", "collection", "shifts", "said"),
     [
         (Path.exists, "mini:500", ["length"], "also holds wh-words"),
-        (
-            partial(add_files, names=[RUN]),
-            "mini:500",
-            BOTH,
-            r"length\.run\), which this build",
-        ),
+        (partial(add_files, names=[RUN]), "mini:500", BOTH, r"length\.run\), which this build"),
         (partial(add_files, names=[RUN, "a.txt"]), "mini:500", BOTH, r"a\.txt and 1 more\), which"),
         (add_triples, "mini:500", BOTH, r"triples \(length-short-triples\)"),
         (Path.exists, "mini:400", BOTH, "'mini:500', .* is from 'mini:400'; choose another --out"),

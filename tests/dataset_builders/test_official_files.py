@@ -359,7 +359,7 @@ def import_toy(toy: Collection, folder: Path, *lines: str) -> Manifest:
 def test_a_text_that_is_tested_or_trained_on_does_not_validate(
     toy: Collection, tmp_path: Path
 ) -> None:
-    """The release knows queries by their text; "tested" has another id in its test set."""
+    """The release has texts of queries but no ids; "tested" has another id in its test set."""
     lines = ("one\t5\t0\t3\t0\t0\t0", "tested\t5\t0\t3\t0\t0\t0")
     import_toy(toy, tmp_path, *lines, "trained\t0\t1\t3\t0\t0\t0", "unjudged\t5\t0\t3\t0\t0\t0")
     assert set(ids(tmp_path / "msshift", "validation").values()) == {frozenset({"1"})}

@@ -204,10 +204,10 @@ def test_negatives_are_the_same(tmp_path: Path) -> None:
         expected = mined(collection, tmp_path / "here")
     assert mined(collection, tmp_path / "ray") == expected
     collection = open_collection("mini:301")
-    with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
+    with pytest.raises(UsageError, match="mini:301 differ on this machine; copy"):
         mined(collection, tmp_path / "refused")
     object.__setattr__(collection, "address", None)
-    with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
+    with pytest.raises(UsageError, match="has no path and no name, so the machines of a cluster"):
         mined(collection, tmp_path / "unnamed")
 
 
