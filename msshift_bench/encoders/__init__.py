@@ -1,11 +1,11 @@
-"""Encoders, which turn the texts of queries into vectors, and the cache of what they made.
+"""Encoders, which compute vectors of query texts, and the cache of these vectors.
 
-`embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
-Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words,
-`incidence` says which text has which. `load_model`, `load_transformer` and `load_weights` are the
-only functions that load models, by their `ModelSettings` and as safetensors; `loading_errors` are
-what libraries raise there. The room may use `data`, `engine`, `libraries`, `plumbing`, `arrays`,
-`sampling`, `settings` and `errors`.
+`embed_queries` returns the vectors of queries by an `EncoderSpec`: a model of the Hugging Face
+Hub, a folder, or term vectors, which need no model. `sign_vectors` returns random vectors of words;
+`incidence` returns the matrix of texts and their terms. `load_model`, `load_transformer` and
+`load_weights` are the only functions that load models. They use `ModelSettings` and read
+safetensors only; `loading_errors` returns the errors of libraries that they may raise. The room
+may use `data`, `engine`, `libraries`, `plumbing`, `arrays`, `sampling`, `settings` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries

@@ -1,11 +1,11 @@
-"""Embedding queries, with the same bytes in every run, and without doing work twice.
+"""Compute and cache the vectors of queries, with the same bytes in every process.
 
-Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing is padded. As the
-shapes are fixed, a text's vector depends on the text alone, not on other texts, their order or the
-number of threads (docs/data.md, "Topics"). Rounding lengths up to a multiple of 4 would fix the
-shapes, too, but costs a sixth more tokens on MS MARCO's queries. Instead the last batch of every
-length is filled, which matters only for few texts. Texts are embedded in blocks, shortest first,
-which are kept, so that the next process continues after a kill.
+Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing is padded. The
+shapes are therefore fixed, and a text's vector depends on the text alone: not on other texts,
+their order or the number of threads (docs/data.md, "Topics"). The last batch of every length is
+filled with copies of its last text. Padding to a multiple of 4 tokens would cost more: a sixth more
+tokens on MS MARCO's queries. Texts are embedded in blocks, shortest first. Finished blocks are kept
+on disk, so that after a kill the next process continues.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from msshift_bench.plumbing import (
 from msshift_bench.words import divide, words_fact
 
 _BLOCK = 2_048
-"""Texts whose vectors are kept together: 6 MB with 768 dimensions."""
+"""Texts of one block, whose vectors are kept together: 6 MB with 768 dimensions."""
 
 _ROWS = 16_384
-"""Rows that are tokenised, copied or digested at once."""
+"""Most rows that are tokenised, copied or digested at once."""
 
 _BATCHES_VERSION = 1
-"""The version of the way in which batches are formed; a part of a cache's identity."""
+"""Version of the rule that forms batches; part of the name of a cache folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Embeddings:
     """The vectors of queries.
 
     Attributes:
-        query_ids: ascending.
+        query_ids: the ids of the queries, ascending.
         vectors: shape (queries, dimensions), 32-bit floats, mapped from the cache: read-only.
-        sha256: `embedding_digest` of the two.
-        facts: the encoder and what else made them, for a manifest; JSON values.
+        sha256: `embedding_digest` of `query_ids` and `vectors`.
+        facts: the encoder, its settings, and the number of queries, for a manifest; JSON values.
     """
 
     query_ids: tuple[str, ...]
@@ -75,18 +75,18 @@ class Embeddings:
 
     @property
     def encoder_facts(self) -> dict[str, object]:
-        """The facts that say how, and not what, was embedded."""
-        of_texts = ("queries", "distinct_texts", "sha256")
-        return {name: fact for name, fact in self.facts.items() if name not in of_texts}
+        """The facts about the encoder and its use, without the facts about the texts."""
+        text_facts = ("queries", "distinct_texts", "sha256")
+        return {name: fact for name, fact in self.facts.items() if name not in text_facts}
 
 
 def embed_queries(
     queries: Mapping[str, str], spec: EncoderSpec, *, cache: Path | None = None
 ) -> Embeddings:
-    """Return a vector for every query, and cache it.
+    """Return a vector for every query, and cache all vectors.
 
-    The same queries under the same ids, with the same encoder and versions of its libraries, come
-    from the cache without loading a model. Queries of the same text get the same vector.
+    No model is loaded if the cache has vectors of the same queries and ids, by the same encoder and
+    versions of its libraries. Queries of equal text get equal vectors.
 
     Args:
         queries: query_id -> text, in any order.
@@ -94,12 +94,13 @@ def embed_queries(
         cache: the folder of the cache; ``embeddings`` in `cache_root` by default.
 
     Raises:
-        DataError: if there are no queries, one has no token or gets no finite vector, or the
+        DataError: if there are no queries, a query has no token or no finite vector, or the
             encoder lacks weights.
         IntegrityError: if the cache was damaged.
         NotFoundError: if there is no such encoder.
-        MissingExtraError: if its libraries are not installed.
-        UsageError: if it cannot be used with `spec`, or another process embeds the same queries.
+        MissingExtraError: if the encoder's libraries are not installed.
+        UsageError: if the encoder cannot be used with `spec`, or another process embeds the same
+            queries.
     """
     if not len(queries):
         raise DataError("there are no queries to embed")
@@ -113,11 +114,11 @@ def embed_queries(
     final, complete = folder / "vectors.npy", folder / "digest.json"
     if not complete.exists():
         with hold_folder(folder):
-            # another process may have completed it between the two
+            # Another process may have written the vectors before this one got the lock.
             if not complete.exists():
                 _write_vectors(texts, places, spec, source, folder / "blocks", final)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
-    # also the leftovers of a process that was killed just before
+    # A process that was killed after its last write leaves blocks, too.
     shutil.rmtree(folder / "blocks", ignore_errors=True)
     vectors: Vectors = np.load(final, mmap_mode="r")
     sha256 = embedding_digest(query_ids, vectors)
@@ -140,8 +141,8 @@ def embed_queries(
 def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     """Return the SHA-256 of query_ids and vectors: 64 hexadecimal digits.
 
-    It covers the ids as a JSON array, a line break, and the vectors as little-endian 32-bit floats,
-    row by row.
+    Its input is the ids as a JSON array, a line break, and the vectors. They are written row by
+    row, as little-endian 32-bit floats.
     """
     rows = (vectors[part].astype("<f4").tobytes() for part in slices(len(vectors), _ROWS))
     return sha256_of_parts(chain([_compact(list(query_ids)) + b"\n"], rows))
@@ -152,14 +153,14 @@ def _compact(value: object) -> bytes:
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the distinct texts, sorted, and the place of each text among them."""
+    """Return the distinct texts, sorted, and the index of each text among them."""
     distinct = sorted(set(texts))
     place_of = {text: place for place, text in enumerate(distinct)}
     return distinct, np.array([place_of[text] for text in texts], dtype=np.int64)
 
 
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
-    """Return the facts that decide a text's vector, without names of this machine's folders."""
+    """Return the facts that determine a text's vector, without paths of this machine."""
     if spec.name == TERMS:
         return {
             "encoder": TERMS,
@@ -176,7 +177,7 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
 
 
 def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: EncoderSource) -> str:
-    """Return the digest of everything that decides the vectors and their order."""
+    """Return the SHA-256 of the rows and the facts that determine the vectors and their order."""
     facts = {**_identifying_facts(spec, source), "encoder": None, "batches": _BATCHES_VERSION}
     return sha256_of_parts(chain([_compact(facts)], (b"\n" + _compact(row) for row in rows)))
 
@@ -189,7 +190,7 @@ def _write_vectors(
     blocks_folder: Path,
     final: Path,
 ) -> None:
-    """Embed texts, and write the vector of each query's text, whose place among them is given."""
+    """Embed `texts`, and write one vector per query; `places` are the indices of their texts."""
     if spec.name == TERMS:
         report_progress("embed", 0, len(texts))
         vectors = term_vectors([divide(text, spec.words) for text in texts])
@@ -205,16 +206,16 @@ def _write_vectors(
 
 @dataclass(frozen=True, slots=True)
 class _VectorBlock:
-    """Some texts, shortest first, and what decides their vectors.
+    """Some texts, shortest first, with the encoder and settings that determine their vectors.
 
     Attributes:
-        spec: how the encoder is used, without its name.
+        spec: the settings of the encoder, without its name.
         sha256: see `EncoderSource`.
         libraries: see `EncoderSource`; sorted.
         tokens: the token ids of the texts, one text after the other.
-        lengths: how many tokens each text has, ascending.
-        encoder: the encoder, where this process carries the block out.
-        address: the name or the folder by which a cluster's machines find it.
+        lengths: the number of tokens of each text, ascending.
+        encoder: the encoder, if this process encodes the block; `None` on a cluster.
+        address: the Hub id or the folder from which a cluster's machines load the encoder.
     """
 
     spec: EncoderSpec
@@ -237,7 +238,7 @@ def _encode(block: _VectorBlock) -> Vectors:
         end = start + length * count
         ids = block.tokens[start:end].reshape(count, length)
         for part in slices(count, ROWS):
-            # The rows that a batch lacks repeat its last text.
+            # Copies of the last text fill up the batch.
             size = part.stop - part.start
             filled = np.pad(ids[part], ((0, ROWS - size), (0, 0)), mode="edge")
             vectors.append(encoder.encode(filled)[:size])
@@ -249,18 +250,18 @@ def _encode(block: _VectorBlock) -> Vectors:
 def _named_encoder(
     spec: EncoderSpec, sha256: str, libraries: tuple[tuple[str, str], ...]
 ) -> Encoder:
-    """Return an encoder on a machine of a cluster; a process opens it once for all its blocks.
+    """Return an encoder on a cluster's machine; each process loads it once for all its blocks.
 
     Raises:
         NotFoundError: if there is no such encoder on this machine.
         MissingExtraError: if its libraries are not installed.
-        UsageError: if it, or its libraries, are not those that the tasks come from.
+        UsageError: if the encoder or its libraries differ from the machine that made the tasks.
     """
     source = find_encoder(spec)
     if source.sha256 != sha256 or source.libraries != dict(libraries):
         raise UsageError(
-            f"this machine has another encoder {spec.name}, or other versions of its libraries, "
-            f"than the tasks come from ({dict(libraries)}): install the same on all machines"
+            f"the encoder {spec.name} or its libraries on this machine differ from the machine "
+            f"that made the tasks ({dict(libraries)}): install the same on all machines"
         )
     return load_encoder(spec, source)
 
@@ -268,10 +269,10 @@ def _named_encoder(
 def _embed(
     texts: Sequence[str], spec: EncoderSpec, source: EncoderSource, encoder: Encoder, folder: Path
 ) -> tuple[Ints, list[Vectors]]:
-    """Embed texts block by block, by the engine in use; existing blocks are kept.
+    """Return the vectors of texts, in blocks; blocks that exist on disk are read.
 
     Returns:
-        The order in which they are embedded, shortest first, and the blocks' vectors.
+        The indices of the texts, shortest text first, and the vectors of each block of them.
     """
     engine = engine_in_use()
     flat, starts, lengths = _tokenise(texts, encoder)
@@ -293,23 +294,28 @@ def _embed(
             )
 
     kept = engine.keep(_encode, blocks(), folder)
-    done = zip(counted_parts(parts, "embed", len(texts)), kept, strict=True)
-    return order, [_checked(block, part, texts, spec) for part, block in done]
+    blocks_done = zip(counted_parts(parts, "embed", len(texts)), kept, strict=True)
+    return order, [_finite_vectors(block, part, texts, spec) for part, block in blocks_done]
 
 
-def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec) -> Vectors:
-    """Return the vectors of a block, once they are known to be finite."""
+def _finite_vectors(
+    block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec
+) -> Vectors:
+    """Return the vectors of a block; remove it from disk if a value is not finite."""
     vectors: Vectors = block.load()
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         block.remove()
         first = int(members[np.flatnonzero(~finite)[0]])
-        raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
+        raise DataError(
+            f"{spec.name} gives the text {texts[first]!r} a vector that is not finite: remove the "
+            "query, or use another encoder"
+        )
     return vectors
 
 
 def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]:
-    """Return the token ids of texts, one after the other, where each begins, and its length."""
+    """Return the token ids of all texts in a row, each text's first index, and its length."""
     blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _ROWS):
@@ -318,7 +324,10 @@ def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]
         blocks.append(np.fromiter(chain.from_iterable(ids), np.int64))
         report_progress("tokenise", len(lengths), len(texts))
     if 0 in lengths:
-        raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
+        raise DataError(
+            f"the tokenizer finds no token in the text {texts[lengths.index(0)]!r}: remove the "
+            "query, or use another encoder"
+        )
     return np.concatenate(blocks), np.cumsum([0, *lengths])[:-1], np.array(lengths)
 
 
@@ -326,8 +335,8 @@ def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path) -> None:
     """Write the vectors in the order of the queries.
 
     Args:
-        places: the row of each query's text, over all blocks.
-        blocks: vectors; each but the last holds `_BLOCK`.
+        places: the row of each query's text, counted over all blocks.
+        blocks: the vectors of each block; each block but the last has `_BLOCK` rows.
         final: the file to write.
     """
     shape = (len(places), blocks[0].shape[1])

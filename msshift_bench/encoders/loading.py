@@ -1,6 +1,6 @@
-"""Loading models: the one place that reads weights, as safetensors and in no other form.
+"""Load models: the only module that reads weights, from safetensors only.
 
-Other files can be pickles, which run code.
+Other files of weights can be pickles, which run code.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _safetensors: Any = Library("safetensors")
 _hub_errors: Any = Library("huggingface_hub.errors")
 
 _SAFETENSORS = {"use_safetensors": True}
-"""The option with which transformers loads safetensors and nothing else."""
+"""The option with which transformers loads weights from safetensors only."""
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _UNCONVERTED = "DISABLE_SAFETENSORS_CONVERSION"
 
 _CONVERSION = (
-    "where you trust its author, convert it once: python -c 'import sys, torch, safetensors.torch "
+    "if you trust its author, convert it once: python -c 'import sys, torch, safetensors.torch "
     "as s; s.save_file({{k: v.clone() for k, v in torch.load(sys.argv[1], weights_only=True)"
     '.items()}}, sys.argv[2], {{"format": "pt"}})\' {0} {1}'
 )
@@ -36,16 +36,18 @@ _CONVERSION = (
 def load_model(
     model_type: str, where: str | Path, settings: ModelSettings = DEFAULTS, **options: Any
 ) -> Any:
-    """Return a model of sentence-transformers, as it was saved; `ModelSettings.set_up` changes it.
+    """Return a model of sentence-transformers as it was saved.
+
+    Of the settings, only `OF_LOADING` are used; `ModelSettings.set_up` applies the others.
 
     Args:
-        model_type: the name of its class, e.g. ``SentenceTransformer``.
+        model_type: the name of the model's class, e.g. ``SentenceTransformer``.
         where: a folder, or an id of the Hugging Face Hub.
-        settings: the settings that decide how weights are loaded.
+        settings: the settings.
         **options: further options of the class.
 
     Raises:
-        DataError: if its weights are pickles.
+        DataError: if the model's weights are pickles.
     """
     model_class = getattr(sentence_transformers, model_type)
     with only_safetensors(where):
@@ -64,11 +66,11 @@ def load_transformer(where: str | Path, settings: ModelSettings = DEFAULTS, **op
 
     Args:
         where: a folder, or an id of the Hugging Face Hub.
-        settings: the settings that decide how weights are loaded.
+        settings: the settings; only `OF_LOADING` are used.
         **options: options of sentence-transformers' module ``Transformer``.
 
     Raises:
-        DataError: if its weights are pickles.
+        DataError: if the transformer's weights are pickles.
     """
     parts = ("model_kwargs", "processor_kwargs", "config_kwargs")
     options |= {part: {**settings.of_hub(), **options.get(part, {})} for part in parts}
@@ -80,16 +82,16 @@ def load_transformer(where: str | Path, settings: ModelSettings = DEFAULTS, **op
 def load_weights(
     model_class: Any, where: str | Path, settings: ModelSettings = DEFAULTS, **options: Any
 ) -> Any:
-    """Return what ``model_class.from_pretrained`` of transformers returns.
+    """Return the model that ``model_class.from_pretrained`` of transformers loads.
 
     Args:
         model_class: a class of transformers' models.
         where: a folder, or an id of the Hugging Face Hub.
-        settings: the settings that decide how weights are loaded.
+        settings: the settings; only `OF_LOADING` are used.
         **options: further options of ``from_pretrained``.
 
     Raises:
-        DataError: if its weights are pickles.
+        DataError: if the model's weights are pickles.
     """
     chosen = {**settings.of_hub(), **settings.model_kwargs, **options, **_SAFETENSORS}
     with only_safetensors(where):
@@ -97,31 +99,33 @@ def load_weights(
 
 
 def check_weights(folder: Path) -> None:
-    """Check that each part of a model holds its weights as safetensors; no file is opened.
+    """Check that no part of a model has its weights in pickles only; open no file.
 
     Args:
-        folder: the model; its parts may have folders of their own.
+        folder: the model's folder; its parts may be in subfolders.
 
     Raises:
-        DataError: if there are weights in another form only.
+        DataError: if a folder has weights as pickles and no safetensors.
     """
     for path in sorted(folder.rglob("*")):
-        # transformers reads these names only; ``training_args.bin`` and the like are no weights.
+        # transformers reads these names only; e.g. ``training_args.bin`` holds no weights.
         is_weights = path.suffix in _PICKLED and path.name.startswith(("pytorch_model", "model"))
         if is_weights and not any(path.parent.glob("*.safetensors")):
             raise DataError(
-                f"{path} is a pickle, which can run what its author wrote; only safetensors are "
-                f"read: {_CONVERSION.format(path, path.with_name('model.safetensors'))}"
+                f"{path} is a pickle, which can run its author's code; expected safetensors: "
+                f"{_CONVERSION.format(path, path.with_name('model.safetensors'))}"
             )
 
 
 @contextmanager
 def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterator[None]:
-    """Refuse pickles while libraries load a model, from the cache if the Hub does not answer.
+    """Return a context in which libraries load a model from safetensors and refuse pickles.
+
+    If the Hub does not answer, libraries use their cache.
 
     Args:
         where: the model: a folder, or an id of the Hugging Face Hub.
-        what: what needs the libraries.
+        what: the feature that needs the libraries, for the message if they are not installed.
 
     Raises:
         DataError: if the model has weights in another form only.
@@ -133,12 +137,12 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise DataError(
-            f"{where} has weights that are no safetensors, but a pickle, which can run what its "
-            f"author wrote; download it ('hf download {where} --local-dir FOLDER') and, "
+            f"the weights of {where} are a pickle, which can run its author's code; expected "
+            f"safetensors: download it ('hf download {where} --local-dir FOLDER') and, "
             + _CONVERSION.format("FOLDER/pytorch_model.bin", "FOLDER/model.safetensors")
         )
 
-    # Parts of models of sentence-transformers have no option that forbids pickles. transformers
+    # Some parts of sentence-transformers' models have no option that forbids pickles. transformers
     # would ask the Hub to convert them, in public and in the user's name.
     loads, converts = library.load, os.environ.get(_UNCONVERTED)
     library.load = refuse
@@ -158,6 +162,6 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
 
 
 def loading_errors() -> tuple[type[Exception], ...]:
-    """Return what libraries raise if a model's files are cut off or do not fit together."""
-    of_libraries = (_safetensors.SafetensorError, _hub_errors.StrictDataclassError)
-    return (OSError, ValueError, TypeError, RuntimeError, *of_libraries)
+    """Return the errors that libraries raise if a model's files are cut off or do not match."""
+    library_errors = (_safetensors.SafetensorError, _hub_errors.StrictDataclassError)
+    return (OSError, ValueError, TypeError, RuntimeError, *library_errors)

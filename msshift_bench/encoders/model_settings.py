@@ -1,4 +1,4 @@
-"""Settings of models: of recipes, of published models, and of encoders of queries."""
+"""Settings of models: in recipes, for published models, and for encoders of queries."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msshift_bench.libraries import torch
 from msshift_bench.settings import Table, later
 
 SIMILARITIES = ("dot", "cosine")
-"""The similarities that a search by dot product can rank by."""
+"""The similarities by which a search with dot products can rank."""
 
 _OF_VECTORS = ("similarity", "normalize", "truncate_dim")
 _OF_SIDES = ("query_prompt", "document_prompt", "query_length", "passage_length")
 _OF_HUB = ("revision", "trust_remote_code")
 OF_LOADING = (*_OF_HUB, "model_kwargs")
-"""The settings that decide how weights are loaded."""
+"""The names of the settings with which weights are loaded."""
 
 
 class ModelSettings(Table):
@@ -28,14 +28,13 @@ class ModelSettings(Table):
     Attributes:
         query_prompt: the text before each query, or the name of a prompt that the model has.
         document_prompt: the text before each passage, or the name of a prompt.
-        truncate_dim: keep this number of dimensions of each vector, from the first on; of
-            bi-encoders.
+        truncate_dim: the number of first dimensions of each vector to keep; bi-encoders only.
         dtype: the type of the weights: ``float32``, ``float16`` or ``bfloat16``.
         revision: the branch, tag or commit on the Hugging Face Hub.
-        similarity: ``dot`` or ``cosine``; of bi-encoders.
-        normalize: whether vectors are scaled to length 1, after truncation; of bi-encoders.
-        batch_size: texts encoded together; by default ``search.batch_size``. Bi-encoders take at
-            most 16 at once on a processor.
+        similarity: ``dot`` or ``cosine``; bi-encoders only.
+        normalize: whether vectors are scaled to length 1, after truncation; bi-encoders only.
+        batch_size: texts encoded together; by default ``search.batch_size``. Bi-encoders encode at
+            most 16 together on a CPU.
         device: the device, e.g. ``cuda``.
         query_length: most tokens of a query, special tokens included.
         passage_length: most tokens of a passage, special tokens included.
@@ -48,7 +47,7 @@ class ModelSettings(Table):
     truncate_dim: PositiveInt | None = later(None)
     dtype: Literal["float32", "float16", "bfloat16"] | None = later(None)
     revision: str | None = later(None)
-    # These three are elsewhere in a sidecar.
+    # Sidecars have these three under other keys.
     similarity: Literal["dot", "cosine"] | None = Field(default=None, exclude=True)
     batch_size: PositiveInt | None = Field(default=None, exclude=True)
     device: str | None = Field(default=None, exclude=True)
@@ -63,7 +62,7 @@ class ModelSettings(Table):
 
     @classmethod
     def of(cls, values: Mapping[str, Any], system: Any, model: str) -> Self:
-        """Return the settings of a model of a system's kind.
+        """Return the settings of a model, checked against its kind.
 
         Args:
             values: the settings by name.
@@ -71,7 +70,7 @@ class ModelSettings(Table):
             model: the name of the model, for messages.
 
         Raises:
-            UsageError: if a value is impossible, or the kind does not have a setting.
+            UsageError: if a value is not allowed, or models of this kind lack a setting.
         """
         if values.get("similarity") not in (None, *SIMILARITIES):
             raise UnknownNameError("similarity", str(values["similarity"]), SIMILARITIES)
@@ -79,7 +78,8 @@ class ModelSettings(Table):
         lacked = cls.lacked_by(system)
         for name in (name for name in settings.given() if name in lacked):
             raise UsageError(
-                f"{name} is of {lacked[name]}, and {model} is a model of {system.name}"
+                f"{name} is a setting of {lacked[name]}, and {model} is a model of {system.name}: "
+                f"remove {name}"
             )
         return settings
 
@@ -103,7 +103,7 @@ class ModelSettings(Table):
         return {name: kinds for kinds, names in lacks.items() for name in names}
 
     def of_hub(self) -> dict[str, Any]:
-        """Return the given options of transformers that say which files are loaded."""
+        """Return the given settings that choose the files of the Hub, as transformers' options."""
         return {name: getattr(self, name) for name in _OF_HUB if name in self.given()}
 
     def set_up(self, model: Any, *, copies: bool = False) -> Any:
@@ -111,11 +111,11 @@ class ModelSettings(Table):
 
         Args:
             model: the model.
-            copies: whether to change a copy, which shares weights with the model where it can;
-                the device alone is changed in place.
+            copies: whether to change a copy, which shares weights with the model where possible.
+                If only the device is set, it is changed in place.
 
         Raises:
-            UsageError: if the model cannot have one of them.
+            UsageError: if a setting cannot be applied to the model.
         """
         if copies and (self.parameters() or self.similarity is not None):
             changes_modules = self.dtype or self.query_length or self.passage_length
@@ -128,8 +128,8 @@ class ModelSettings(Table):
             if length is not None:
                 if not hasattr(model[0], name):
                     raise UsageError(
-                        f"the model begins with a {type(model[0]).__name__}, which reads whole "
-                        f"texts: remove query_length and passage_length, here {length}"
+                        f"the length is {length}, but the model's {type(model[0]).__name__} reads "
+                        "texts of any length: remove query_length and passage_length"
                     )
                 setattr(model[0], name, length)
         if self.truncate_dim is not None:
@@ -146,10 +146,10 @@ class ModelSettings(Table):
         except (AssertionError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise UsageError(
-                f"device is {self.device!r}, which torch cannot use here: {why}; give another one, "
-                'e.g. "cpu", or leave it out'
+                f"device is {self.device!r}, which torch cannot use on this machine: {why}; give "
+                'another device, e.g. "cpu", or remove device'
             ) from error
 
 
 DEFAULTS = ModelSettings()
-"""The settings that change nothing."""
+"""The settings that leave a model as it was saved."""

@@ -1,10 +1,10 @@
-"""Models that turn the texts of queries into vectors: find, identify, load and run them.
+"""Encoders of queries: find, identify, load and run them.
 
-sentence-transformers loads them all: a model that it saved as that model is, any other encoder as a
-transformer with a pooling behind it. An encoder always gets `ROWS` texts at once, all of the same
-number of tokens. Matrix products of one shape add in one order, so a text's vector depends neither
-on the texts beside it nor on the number of threads: `msshift_bench.encoders.embeddings` forms such
-batches.
+sentence-transformers loads all encoders: its own models as they were saved, other encoders as a
+transformer followed by a pooling. An encoder always gets `ROWS` texts in a batch, all
+of the same number of tokens. Matrix products of one shape are summed in one order. A text's vector
+therefore depends neither on the other texts in its batch nor on the number of threads.
+`msshift_bench.encoders.embeddings` forms such batches.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ROWS = 32
 """Texts in every batch."""
 
 OWN = "own"
-"""The pooling of a model that sentence-transformers saved: as the model itself encodes queries."""
+"""The pooling with which a model that sentence-transformers saved encodes queries itself."""
 
 _DEFAULT = "distilbert-base-uncased"
 """The paper's encoder: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
@@ -63,20 +63,20 @@ _MODULES = "modules.json"
 """The file in which sentence-transformers lists the parts of a model."""
 
 _DENSE = "SentenceTransformer"
-"""The kind of models that give dense vectors, one per text; older ones do not say theirs."""
+"""The `model_type` of models that return one dense vector per text; older models name none."""
 
 _WEIGHTS = "model*.safetensors*"
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
 
 _INSTEAD = {
-    "document_prompt": "every text is a query here: use query_prompt",
+    "document_prompt": "an encoder of queries reads queries only: use query_prompt",
     "similarity": "use normalize=true to compare by the cosine",
     "batch_size": f"an encoder always gets {ROWS} texts together: remove it",
     "device": "encoders run on the CPU, for the same vectors everywhere: remove it",
     "query_length": "in Python, use EncoderSpec(max_length=...)",
     "passage_length": "in Python, use EncoderSpec(max_length=...)",
 }
-"""The settings of models that encoders of queries do not have, and what to use instead."""
+"""Each setting of models that encoders of queries lack -> the fix for the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +84,20 @@ class EncoderSpec:
     """An encoder and how it is used.
 
     Attributes:
-        name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
-            ignores the other attributes but `words`; "" for the collection's default.
-        pooling: ``"cls"``, the first token's vector, ``"mean"``, the mean over all tokens, or
-            `OWN`, the vector that a model of sentence-transformers gives a query by itself; it cuts
-            off texts by itself, too, and its folder must be such a model's.
-        max_length: tokens after which a text is cut off, special tokens included.
-        settings: how the model is loaded, and what else decides its vectors: ``query_prompt``,
-            ``truncate_dim``, ``dtype``, ``normalize``, ``revision``, ``model_kwargs`` and
-            ``trust_remote_code`` of `ModelSettings`.
+        name: an id of the Hugging Face Hub, a local folder, or `TERMS`; "" for the collection's
+            default. `TERMS` needs no model; of the other attributes it uses only `words`.
+        pooling: ``"cls"``, the first token's vector; ``"mean"``, the mean over all tokens; or
+            `OWN`, the vector of a query by a model of sentence-transformers. With `OWN`, the model
+            ignores `max_length`, and cuts off texts by its own length.
+        max_length: most tokens of a text, special tokens included, at least 3; longer texts are cut
+            off.
+        settings: ``query_prompt``, ``truncate_dim``, ``dtype``, ``normalize``, ``revision``,
+            ``model_kwargs`` and ``trust_remote_code`` of `ModelSettings`.
         words: how `TERMS` divides texts into words (`WORDS`); models have tokenizers instead.
 
     Raises:
-        UnknownNameError: for another pooling.
-        UsageError: if there is no room for a token between the special ones, or a setting is not
-            for encoders of queries.
+        UnknownNameError: if the pooling is unknown.
+        UsageError: if `max_length` is below 3, or a setting is not for encoders of queries.
 
     Examples:
         >>> settings = ModelSettings(query_prompt="query: ", truncate_dim=64)
@@ -115,7 +114,7 @@ class EncoderSpec:
     def __post_init__(self) -> None:
         check_name("pooling", self.pooling, _POOLINGS)
         if self.max_length < 3:
-            raise UsageError(f"a text has at least 3 tokens, not max_length={self.max_length}")
+            raise UsageError(f"max_length must be at least 3 tokens, got {self.max_length}")
         for name in self.settings.given():
             value = getattr(self.settings, name)
             if self.name == TERMS:
@@ -124,7 +123,7 @@ class EncoderSpec:
                 raise UsageError(f"{name} is {value!r}; {_INSTEAD[name]}")
 
     def parameters(self) -> dict[str, Any]:
-        """Return all attributes as JSON values; the settings only if one is given."""
+        """Return the attributes but `words` as JSON values; the settings only if one is given."""
         settings = self.settings.parameters()
         return {
             "name": self.name,
@@ -136,13 +135,13 @@ class EncoderSpec:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """An encoder that was found.
+    """The files and the identity of an encoder.
 
     Attributes:
-        folder: its files; `None` for `TERMS`.
-        sha256: digest of the names and bytes of its configuration, weights and tokenizer; or of the
-            name and parameters of `TERMS`.
-        libraries: the libraries that decide its vectors' last bits, with their versions.
+        folder: the folder of its files; `None` for `TERMS`.
+        sha256: the digest of the names and bytes of its configuration, weights and tokenizer. For
+            `TERMS`, the digest of its name and parameters.
+        libraries: library -> version, for the libraries that determine the last bits of vectors.
     """
 
     folder: Path | None
@@ -152,7 +151,7 @@ class EncoderSource:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """An encoder, ready to work.
+    """A loaded encoder.
 
     Attributes:
         tokenise: returns the token ids of each text, special tokens included.
@@ -170,13 +169,13 @@ def choose_encoder(
     pooling: str | None = None,
     words: str = "whitespace",
 ) -> EncoderSpec:
-    """Return the encoder that was named, or else the default.
+    """Return the encoder that the user chose, or the default.
 
     Args:
-        encoder: the encoder or its name, if the user gave one.
-        layout: the layout of the collection: ``generated`` has `TERMS` as its default, so that it
-            needs no model; the others have the paper's DistilBERT.
-        pooling: the pooling of an encoder that was given by name; ``cls`` by default.
+        encoder: the encoder, its name, or `None` for the default.
+        layout: the layout of the collection. The default for ``generated`` is `TERMS`, which needs
+            no model; for the others, the paper's DistilBERT.
+        pooling: the pooling of an encoder that is given by name; ``cls`` by default.
         words: how `TERMS` divides texts, if not by white space.
     """
     spec = (
@@ -192,10 +191,10 @@ def choose_encoder(
 
 
 def find_encoder(spec: EncoderSpec) -> EncoderSource:
-    """Find an encoder's files, on the Hub if needed, and identify it; no model is loaded.
+    """Return an encoder's folder, digest and libraries; download it if needed, load no model.
 
     Raises:
-        NotFoundError: if it is not there and cannot be downloaded.
+        NotFoundError: if the encoder does not exist or cannot be downloaded, or a file is missing.
         DataError: if its weights are pickles.
         MissingExtraError: if the libraries are not installed.
     """
@@ -214,36 +213,36 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
     if own:
         if not (folder / _MODULES).is_file():
             raise NotFoundError(
-                f"{folder} holds no {_MODULES}: it is no model of sentence-transformers, which the "
-                f"pooling {OWN!r} needs; give one, or choose another pooling"
+                f"{folder} has no {_MODULES}, which sentence-transformers writes and pooling "
+                f"{OWN!r} needs: give a model of sentence-transformers, or choose another pooling"
             )
-        # Parts behind the transformer, such as a dense layer, have weights in folders of their own.
+        # Parts after the transformer, e.g. a dense layer, have their weights in subfolders.
         files += sorted([*folder.rglob("*.json"), *folder.glob("*/**/*.safetensors")])
     lines = (f"{path.relative_to(folder)} {sha256_of(path)}\n".encode() for path in files)
     return EncoderSource(folder, sha256_of_parts(lines), libraries)
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files that an encoder is made of, in a fixed order."""
+    """Return the files of an encoder's configuration, weights and tokenizer, in a fixed order."""
     config = [folder / "config.json"]
     check_weights(folder)
     weights = sorted(folder.glob(_WEIGHTS))
     tokenizer = sorted({path for name in _TOKENIZER for path in folder.glob(name)})
-    for what, files in (
+    for part, files in (
         ("config.json", config),
         ("weights as safetensors", weights),
         ("tokenizer", tokenizer),
     ):
         if not all(path.is_file() for path in files) or not files:
             raise NotFoundError(
-                f"{folder} holds no {what}: give a folder as save_pretrained() of transformers "
-                f"writes it, with both the model and the tokenizer"
+                f"{folder} has no {part}: give a folder that save_pretrained() of transformers "
+                f"wrote, with both the model and the tokenizer"
             )
     return [*config, *weights, *tokenizer]
 
 
 def _download(spec: EncoderSpec) -> Path:
-    """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
+    """Return the folder of an encoder of the Hub; download it unless it is in the cache."""
     hub, name = require("huggingface_hub", "neural", _WHAT), spec.name
     ask_only_if_it_answers(name, _WHAT)
     parts = ["*.json", "*/*.safetensors"] if spec.pooling == OWN else ["config.json"]
@@ -254,26 +253,26 @@ def _download(spec: EncoderSpec) -> Path:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
     except (OSError, ValueError) as error:
         raise NotFoundError(
-            f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "
-            f"give it ({str(error).strip().partition(chr(10))[0]}); check the name, download it "
-            f"where there is a network and give its folder, or take the one that needs no model: "
+            f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub did not "
+            f"provide it ({str(error).strip().partition(chr(10))[0]}). Check the name, give a "
+            f"folder that you downloaded elsewhere, or use an encoder that needs no model: "
             f"--encoder {TERMS} (in Python, encoder={TERMS!r})"
         ) from error
 
 
 def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
-    """Load an encoder that is not `TERMS`, for the CPU.
+    """Return an encoder other than `TERMS`, loaded on the CPU.
 
-    The vectors of a model of sentence-transformers are scaled to length 1 if it compares them by
-    the cosine, so that dot products are its scores.
+    With pooling `OWN`, if the model's similarity is the cosine, vectors are scaled to length 1.
+    Their dot products are then the model's scores.
 
     Raises:
-        UsageError: if the model cannot be loaded, has no fast tokenizer, is no encoder, reads fewer
-            tokens than `spec` says, or does not give one dense vector per text.
-        DataError: if the files do not hold all weights.
+        UsageError: if the model cannot be loaded, or has a decoder or no fast tokenizer. Also if it
+            reads fewer tokens than `spec.max_length`, or does not return one dense vector per text.
+        DataError: if the files lack weights.
     """
     settings, own = spec.settings, spec.pooling == OWN
-    with silence_libraries(transformers), _in_one_sentence(spec.name):
+    with silence_libraries(transformers), _one_error(spec.name):
         if own:
             _check_kind(spec, source)
             model = load_model(_DENSE, str(source.folder), settings, device="cpu")
@@ -313,7 +312,7 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 
 def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
-    # Without its weights: sentence-transformers would fill in those that are missing in silence.
+    # On "meta", no weights are read: sentence-transformers would not report missing weights.
     bare, loading = load_weights(
         transformers.AutoModel,
         str(source.folder),
@@ -322,22 +321,27 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
         output_loading_info=True,
     )
     if bare.config.is_encoder_decoder:
-        raise UsageError(f"{spec.name} is an encoder with a decoder; only encoders can be used")
-    # The pooler is never used: [CLS] is taken before it.
+        raise UsageError(f"{spec.name} has a decoder: give a model that is an encoder only")
+    # The pooler is never used: the pooling reads the states before it.
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
-        raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
+        raise DataError(
+            f"{spec.name} lacks {len(missing)} weights of its architecture, e.g. {missing[0]}: "
+            "give a complete model"
+        )
     transformer = load_transformer(
         str(source.folder), spec.settings, model_kwargs={"dtype": torch.float32}
     )
     tokenizer, config = transformer.tokenizer, bare.config
     if not tokenizer.is_fast:
-        raise UsageError(f"{spec.name} has no fast tokenizer (tokenizer.json)")
+        raise UsageError(
+            f"{spec.name} has no fast tokenizer: add its file tokenizer.json, or give another model"
+        )
     most = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", math.inf))
     if spec.max_length > most:
         raise UsageError(
-            f"{spec.name} reads at most {most} tokens, not {spec.max_length}: give a smaller "
-            f"max_length"
+            f"max_length must be at most {most}, the tokens that {spec.name} reads, got "
+            f"{spec.max_length}"
         )
     return [
         transformer,
@@ -348,7 +352,7 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
 
 
 def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
-    """Check that a model is one that gives dense vectors, one per text."""
+    """Check that a model of sentence-transformers returns one dense vector per text."""
     assert source.folder is not None
     settings = source.folder / "config_sentence_transformers.json"
     kind = _DENSE
@@ -356,20 +360,16 @@ def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
         kind = json.loads(settings.read_bytes()).get("model_type", _DENSE)
     if kind != _DENSE:
         raise UsageError(
-            f"{spec.name} is a {kind}, which does not give a query one dense vector; take the "
-            f"model of a bi-encoder ({_DENSE})"
+            f"{spec.name} is a {kind}, which does not return one dense vector per query: give a "
+            f"bi-encoder ({_DENSE})"
         )
 
 
 @contextmanager
-def _in_one_sentence(name: str) -> Iterator[None]:
-    """Say in one sentence what libraries raise where files are cut off or do not fit together.
-
-    Raises:
-        UsageError: if the model cannot be loaded.
-    """
+def _one_error(name: str) -> Iterator[None]:
+    """Raise a UsageError with the first line of a library's error if a model cannot be loaded."""
     try:
         yield
     except loading_errors() as error:
-        first = str(error).strip().partition("\n")[0]
-        raise UsageError(f"{name} cannot be loaded: {first}") from error
+        first_line = str(error).strip().partition("\n")[0]
+        raise UsageError(f"{name} cannot be loaded: {first_line}") from error

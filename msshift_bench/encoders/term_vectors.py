@@ -1,13 +1,14 @@
-"""Vectors of queries, made from the queries alone: without a model, the same bytes everywhere.
+"""Vectors of queries, computed from the queries alone: no model, the same bytes everywhere.
 
-Reflective random indexing (Cohen, Schvaneveldt and Widdows, Journal of Biomedical Informatics 43,
-2010, section 3.3): terms begin as random vectors; a query is the weighted sum of its terms, a term
-then the sum of its queries, in turns. After the first turn, terms that never meet in a query but
-share neighbours are close, and every further turn lets them share neighbours of neighbours.
+The method is reflective random indexing (Cohen, Schvaneveldt and Widdows, Journal of Biomedical
+Informatics 43, 2010, section 3.3). Terms begin as random vectors. In each round, a query's vector
+becomes the weighted sum of its terms' vectors. Then a term's vector becomes the sum of its queries'
+vectors. After the first round, terms that share neighbours are close, even if no query has both.
+Every further round extends this to neighbours of neighbours.
 
-Every sum is of whole numbers that a 64-bit float holds exactly, so neither the order of the
-queries, nor the number of threads, nor the processor or a library's way of adding can change a
-bit of it. Between the sums there are only single operations, which IEEE 754 rounds in one way.
+All sums are of integers that a 64-bit float represents exactly. They therefore do not depend on the
+order of the queries, the number of threads, the processor or the library. The other steps are
+single operations, which IEEE 754 rounds in one way.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ PARAMETERS: dict[str, object] = {
     "greatest_share_of_a_term": _COMMONEST,
     "weight": "squared idf",
 }
-"""The parameters of the vectors; the version changes whenever the vectors do."""
+"""The parameters of the vectors; a change of the vectors raises the version."""
 
 _ROWS = 8192
 """Rows that are scaled at a time, as 64-bit floats."""
 
 _COLUMNS = 16
-"""Components of texts that are added up at a time, as 64-bit floats."""
+"""Components of the texts' vectors that are summed at a time, as 64-bit floats."""
 
 _UNIT = 2.0**20
-"""The length of a vector while it is computed. The greatest sum, a term's over a twentieth of
-2**30 queries, stays below 2**46, and a query's of 500 terms, each of a weight below 2**15, below
-2**44: far from 2**53, where 64-bit floats stop to hold every whole number."""
+"""The length of a vector while it is computed. Sums stay far below 2**53, up to which 64-bit floats
+represent every integer. A term's sum over a twentieth of 2**30 queries is below 2**46. A query's
+sum over 500 terms, each with a weight below 2**15, is below 2**44."""
 
 _TERM = re.compile(r"\w+")
 
@@ -59,14 +60,13 @@ _TERM = re.compile(r"\w+")
 def term_vectors(texts: Sequence[str]) -> Vectors:
     """Return a vector for each text.
 
-    A term is a run of letters and digits, lower-cased. Terms of a single text and terms of more
-    than a twentieth of the texts ("what", "is") say nothing about similarity, and are left out;
-    texts without other terms share one vector. The weight of a term is its squared inverse document
-    frequency, ln(texts / texts with the term)**2. After every turn, the direction that all texts
-    have in common is subtracted.
+    A term is a sequence of letters, digits and underscores, lower-cased. Terms of one text only do
+    not count, nor do terms of more than a twentieth of the texts, e.g. "is". Texts without other
+    terms share one vector. The weight of a term is its squared inverse document frequency, ln(texts
+    / texts with the term)**2. After every round, the mean of the texts' vectors is subtracted.
 
     Args:
-        texts: distinct texts. Each one's vector depends on all of them, but not on their order.
+        texts: distinct texts. Each vector depends on all of them, but not on their order.
 
     Returns:
         Shape (texts, `DIMENSIONS`), each row of length 1 to within 1e-5.
@@ -85,18 +85,18 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
-    """Return the terms that count, the sparse matrix of texts and terms, and document counts."""
+    """Return the terms that count, the sparse matrix of texts and terms, and texts per term."""
     from scipy.sparse import csr_array
 
     column_of: dict[str, int] = {}
     columns, starts = array("i"), array("q", [0])
     for text in texts:
-        found = set(_TERM.findall(text.lower()))
-        columns.extend(column_of.setdefault(term, len(column_of)) for term in found)
+        distinct = set(_TERM.findall(text.lower()))
+        columns.extend(column_of.setdefault(term, len(column_of)) for term in distinct)
         starts.append(len(columns))
     counts = np.bincount(columns, minlength=len(column_of))
-    tells = (counts >= _RAREST) & (counts <= _COMMONEST * len(texts))
-    terms = sorted(term for term, column in column_of.items() if tells[column])
+    counted = (counts >= _RAREST) & (counts <= _COMMONEST * len(texts))
+    terms = sorted(term for term, column in column_of.items() if counted[column])
     wanted = np.array([column_of[term] for term in terms], np.int64)
     matrix = csr_array((np.ones(len(columns)), columns, starts), (len(texts), len(column_of)))
     return terms, matrix[:, wanted], counts[wanted]
@@ -106,8 +106,8 @@ def incidence(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
     """Return the sparse matrix of texts and terms, with 1 where a text has a term.
 
     Args:
-        terms_of: the distinct terms of each text; those that are not among `terms` are left out.
-        terms: the terms.
+        terms_of: the distinct terms of each text; terms that are not in `terms` are ignored.
+        terms: the terms of the columns, in order.
     """
     from scipy.sparse import csr_array
 
@@ -119,14 +119,14 @@ def incidence(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
 
 
 def _weights(frequencies: Ints, texts: int) -> Floats:
-    """Return the terms' weights as whole numbers, in steps of 1/64."""
+    """Return the terms' weights as integers, in units of 1/64."""
     squares = [math.log(texts / count) ** 2 for count in frequencies.tolist()]
     weights: Floats = np.rint(np.array(squares, dtype=np.float64) / _WEIGHT_STEP)
     return weights
 
 
 def sign_vectors(terms: Sequence[str]) -> Floats:
-    """Return vectors of 1 and -1, shape (terms, `DIMENSIONS`): the bits of the terms' hashes."""
+    """Return the bits of the terms' hashes as 1 and -1, shape (terms, `DIMENSIONS`)."""
     digests = keyed_hashes(terms, size=DIMENSIONS // 8)
     bits = np.unpackbits(np.frombuffer(digests, np.uint8)).astype(np.float64)
     signs: Floats = bits.reshape(len(terms), DIMENSIONS) * 2 - 1
@@ -134,9 +134,9 @@ def sign_vectors(terms: Sequence[str]) -> Floats:
 
 
 def _add_terms(weighted: Any, of_terms: Floats, of_texts: Vectors) -> None:
-    """Make each text the sum of its weighted terms, less the direction that all have in common.
+    """Write to `of_texts` the sums of each text's weighted terms, less the mean of all texts.
 
-    Rows are scaled before and after; 32-bit floats hold the whole numbers of a scaled row.
+    Rows are scaled before and after; 32-bit floats represent the integers of a scaled row exactly.
     """
     sums = np.zeros(DIMENSIONS)
     for part in slices(len(of_texts), _ROWS):
@@ -149,15 +149,15 @@ def _add_terms(weighted: Any, of_terms: Floats, of_texts: Vectors) -> None:
 
 
 def _rescale(vectors: Floats) -> Floats:
-    """Scale rows of whole numbers to the length `_UNIT`, as whole numbers, in place; zero stays.
+    """Scale rows of integers in place to the length `_UNIT`, rounded to integers; zero rows stay.
 
-    A part at a time: what is computed on the way would take five times the memory of the vectors.
+    Rows are scaled in parts: intermediate arrays of all rows would need five times their memory.
     """
     for part in slices(len(vectors), _ROWS):
         rows = vectors[part]
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
         largest[largest == 0] = 1
-        # no component is above 2**20 now, and the sum of 128 squares is exact
+        # Now no component is above 2**20, so that the sum of 128 squares is exact.
         rows = np.rint(rows * (_UNIT / largest))
         lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         lengths[lengths == 0] = 1

@@ -115,7 +115,9 @@ def test_a_saved_model_s_similarity_may_be_named(tiny_models: Path, saved: Value
         make_runs(folder, similarty="cosine", **saved)
     with pytest.raises(UnknownNameError, match="similarity 'cos'"):
         make_runs(folder, similarity="cos", **saved)
-    with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):
+    with pytest.raises(
+        UsageError, match=r"similarity is a setting of bi-encoders, and .* model of splade"
+    ):
         make_runs(str(tiny_models / "my-splade"), similarity="dot", **saved)
 
 

@@ -161,9 +161,9 @@ REFUSED: list[tuple[Callable[[Toy], Any], dict[str, Any], str]] = [
     (model_of, {"dtype": "int8"}, "the settings of mine: dtype: "),
     (model_of, {"query_length": 2}, "the settings of mine: query_length: "),
     (model_of, {"revision": "v1"}, "revision is an option for models in folders or on the Hub"),
-    (lambda toy: sparse(toy.bert), {"truncate_dim": 3}, "truncate_dim is of bi-encoders, and mine"),
-    (lambda toy: cross(toy.bert, 1), {"query_prompt": "q"}, "query_prompt is of models that enc"),
-    (lambda toy: static(toy.bert), {"passage_length": 9}, "begins with a StaticEmbedding, which"),
+    (lambda toy: sparse(toy.bert), {"truncate_dim": 3}, "truncate_dim is a setting of bi-enc"),
+    (lambda toy: cross(toy.bert, 1), {"query_prompt": "q"}, "query_prompt is a setting of "),
+    (lambda toy: static(toy.bert), {"passage_length": 9}, "StaticEmbedding reads texts of any"),
     (lambda _: lambda queries: [], {"query_prompt": "q"}, "an option for models of sentence-"),
 ]  # fmt: skip
 
@@ -178,7 +178,9 @@ def test_settings_that_a_model_does_not_have(
 
 def test_settings_of_weights_that_are_loaded_here(tmp_path: Path, toy: Toy) -> None:
     (tmp_path / "knrm").mkdir()
-    with pytest.raises(UsageError, match="revision is of transformers that are loaded as they are"):
+    with pytest.raises(
+        UsageError, match="revision is a setting of transformers that are loaded as they are"
+    ):
         open_system(str(tmp_path / "knrm"), changes={"kind": "knrm", "revision": "v1"})
     with pytest.raises(UsageError, match="query_length"):
         ModelSettings.of({"query_length": 1}, open_kind("bi-encoder"), "mine")

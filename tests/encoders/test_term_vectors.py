@@ -75,8 +75,8 @@ def test_texts_without_a_shared_term_get_vectors() -> None:
 @pytest.mark.parametrize(
     ("tokens", "value", "message"),
     [
-        ([], 1.0, "the tokenizer finds no token in 'how'"),
-        ([5], np.nan, "terrible gives 'how' a vector that is not finite"),
+        ([], 1.0, "the tokenizer finds no token in the text 'how': remove"),
+        ([5], np.nan, "terrible gives the text 'how' a vector that is not finite: remove"),
     ],
 )
 def test_queries_that_an_encoder_cannot_embed(

@@ -221,7 +221,9 @@ def test_a_task_reports_to_the_caller_and_works_in_its_folder(
         assert run(2) == 20
         with pytest.raises(DataError, match=r"^3 is too large$"):
             run(3)
-        with pytest.raises(UsageError, match=rf"has msshift-bench {__version__}, this machine 0\.0\.1"):
+        with pytest.raises(
+            UsageError, match=rf"has msshift-bench {__version__}, this machine 0\.0\.1"
+        ):
             run(1, "0.0.1")
         messages.put(logging.LogRecord("quiet", logging.DEBUG, "", 1, "a detail", None, None))
     assert reports == [("work", 1, 2), ("work", 1, 3)]
