@@ -1,1 +1,1 @@
-"""Training systems: what they learn from, early stopping, checkpoints."""
+"""Training of systems: encoders, triples, teachers, early stopping, checkpoints."""

@@ -1,4 +1,4 @@
-"""Encoders: made with random weights, or loaded."""
+"""Encoders from which models start: made with random weights, or loaded."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from msshift_bench.plumbing import replace_folder, silence_libraries
 _WHAT = "a neural system"
 
 PRETRAINING = "pretraining.json"
-"""The file in an encoder's folder that says how it was pre-trained, and on what."""
+"""The file in an encoder's folder that records its pre-training and the passages it has seen."""
 
 WEIGHTS = "model.safetensors"
 
 _MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
 _POSITIONS = 0.2
-"""The size of position embeddings relative to those of tokens, with the lexical prior."""
+"""The factor of the initial position embeddings with the lexical prior."""
 
 _SPECIAL = {
     "pad_token": "[PAD]",
@@ -50,13 +50,13 @@ _SPECIAL = {
 
 
 def require_libraries(what: str) -> None:
-    """Check that the neural libraries are installed; each is imported where it is needed.
+    """Check that the neural libraries are installed, without importing them.
 
     Args:
-        what: what needs them, for the message.
+        what: the feature that needs them, for the message.
 
     Raises:
-        MissingExtraError: if one is not installed.
+        MissingExtraError: if a library is not installed.
     """
     # torch reads this when it is first imported: idle threads sleep instead of spinning. With
     # other work on the same processors, spinning makes training five times slower.
@@ -66,7 +66,7 @@ def require_libraries(what: str) -> None:
 
 
 def quiet_libraries() -> AbstractContextManager[None]:
-    """Hide the progress bars and the messages of the neural libraries."""
+    """Return a context that hides the progress bars and messages of the neural libraries."""
     return silence_libraries(
         *(require(name, "neural", _WHAT) for name in ("datasets", "transformers"))
     )
@@ -75,13 +75,13 @@ def quiet_libraries() -> AbstractContextManager[None]:
 def make_random_encoder(
     folder: Path, shape: RandomEncoder, texts: Iterable[str], *, length: int, seed: int
 ) -> None:
-    """Write an untrained BERT and its masked language model's head, and a WordPiece vocabulary.
+    """Write an untrained BERT with a masked language model's head and a WordPiece tokenizer.
 
     Args:
         folder: the folder to write; it appears only when it is complete.
         shape: the encoder's shape.
         texts: the texts from which the vocabulary is learnt.
-        length: most tokens of a text.
+        length: most tokens of an input.
         seed: the seed of the initial weights.
     """
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -113,7 +113,7 @@ def make_random_encoder(
 
 
 def _begin_with_equal_tokens(model: Any) -> None:
-    """Change initial weights so that equal tokens attend to each other and name themselves."""
+    """Change the initial weights: equal tokens attend to each other and predict themselves."""
     with torch.no_grad():
         model.bert.embeddings.position_embeddings.weight.mul_(_POSITIONS)
         for layer in model.bert.encoder.layer:
@@ -122,7 +122,7 @@ def _begin_with_equal_tokens(model: Any) -> None:
 
 
 def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
-    """Return a tokenizer with BERT's word pieces, as the library ``tokenizers`` has it.
+    """Return BERT's WordPiece tokenizer of the library ``tokenizers``, with a learnt vocabulary.
 
     Args:
         texts: the texts from which the vocabulary is learnt.
@@ -131,9 +131,9 @@ def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())
     special = list(_SPECIAL.values())
-    # The trainer numbers the pieces "##a", "##b", ... in an order that differs from process to
-    # process, and breaks ties between merges by these numbers. As special tokens they get fixed
-    # ones; the tokenizer itself is then made from the vocabulary alone.
+    # The trainer numbers the pieces "##a", "##b", ... in an order that differs between processes,
+    # and breaks ties between merges by these numbers. As special tokens they get fixed numbers.
+    # The returned tokenizer is made from the vocabulary alone.
     letters = sorted({letter for word in counts for letter in word})
     continuations = [f"##{letter}" for letter in letters]
     learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
@@ -161,14 +161,15 @@ def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
 
 @contextmanager
 def loading(what: str, where: str | Path) -> Iterator[None]:
-    """Read safetensors only, and say in one sentence that an encoder or model cannot be loaded.
+    """Return a context that reads safetensors only and replaces libraries' errors of loading.
 
     Args:
         what: ``encoder`` or ``model``.
-        where: the folder, or the id.
+        where: the folder, or the id of the Hugging Face Hub.
 
     Raises:
-        NotFoundError: if it is not there, or its files are cut off or do not fit together.
+        NotFoundError: if the encoder or model does not exist, or its files are cut off or do not
+            match.
         DataError: if its weights are pickles.
     """
     try:
@@ -179,18 +180,18 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
 
 
 def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
-    """Return the transformer below a model, as a module of sentence-transformers.
+    """Return an encoder's transformer as a module of sentence-transformers.
 
     Args:
-        recipe: the recipe.
-        encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+        recipe: the recipe, for its settings of models and its seed.
+        encoder: the encoder: a folder, or an id of the Hugging Face Hub.
         **options: options of sentence-transformers' module ``Transformer``.
 
     Raises:
         NotFoundError: if there is no such encoder, or it cannot be loaded.
         DataError: if its weights are pickles.
     """
-    # Weights that the encoder lacks, such as those of a new head, are random.
+    # Weights that the encoder lacks, e.g. a new head's, are random.
     torch.manual_seed(recipe.seed)
     with loading("encoder", encoder):
         return load_transformer(encoder, recipe.model, **options)
@@ -200,72 +201,72 @@ def weights_digest(model: Any) -> str:
     """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
-        # A quantized layer packs its weights in a tuple, and has their type besides.
+        # A quantized layer has a tuple of its weights and their type.
         for tensor in filter(torch.is_tensor, value if isinstance(value, tuple) else [value]):
             values = (tensor.dequantize() if tensor.is_quantized else tensor.detach()).cpu()
             digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
-            # numpy knows no bfloat16, but its bytes.
+            # numpy lacks bfloat16, so that the bytes are read.
             digest.update(values.flatten().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
 def check_finite_weights(model: Any, name: str) -> None:
-    """Check that a training has not lost its model: it would rank nothing, without an error.
+    """Check that a trained model's weights are finite: otherwise it would rank nothing.
 
     Args:
         model: the model.
-        name: what messages call it.
+        name: the model's name in messages.
 
     Raises:
         DataError: if a weight is not finite.
     """
     if not all(torch.isfinite(weights).all() for weights in model.parameters()):
         raise DataError(
-            f"the weights of {name} are not finite any more; try a lower learning_rate, or "
+            f"the weights of {name} are no longer finite; try a lower learning_rate, or "
             "precision fp32"
         )
 
 
 def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
-    """Check that a model gave each text a finite vector: a search would leave out what has none.
+    """Check that all vectors are finite: a search would leave out texts with other vectors.
 
     Args:
-        finite: whether the vector of each text is, shape (texts,).
+        finite: whether the vector of each text is finite, shape (texts,).
         texts: the texts.
 
     Raises:
-        DataError: naming the first text whose vector is not.
+        DataError: if a vector is not finite; the message has the first such text.
     """
     if not finite.all():
         raise DataError(
             f"the model gives {quoted(texts[int(np.argmin(finite))])} a vector that is not finite; "
-            "train it again with a lower learning rate, or load it in 32 bits"
+            "train the model again with a lower learning rate, or load it in 32 bits"
         )
 
 
 def check_finite_parts(
     finite: npt.NDArray[np.bool_], counts: npt.NDArray[np.integer[Any]], texts: Sequence[str]
 ) -> None:
-    """Check that a model gave each text finite values only, as `check_finite` does.
+    """Check that all values are finite, as `check_finite` does for one vector per text.
 
     Args:
-        finite: whether each value is finite, those of one text after those of the other.
-        counts: how many values each text has, of shape (texts,).
+        finite: whether each value is finite, shape (values,), ordered by text.
+        counts: the number of values of each text, shape (texts,).
         texts: the texts.
 
     Raises:
-        DataError: naming the first text with another value.
+        DataError: if a value is not finite; the message has the first such text.
     """
     owners = np.repeat(np.arange(len(texts)), counts)
     check_finite(np.bincount(owners[~finite], minlength=len(texts)) == 0, texts)
 
 
 def load_config(encoder: str, settings: ModelSettings = DEFAULTS) -> Any:
-    """Return the configuration of an encoder, which is small compared with its weights.
+    """Return the configuration of an encoder, without loading its weights.
 
     Args:
         encoder: a folder, or an id of the Hugging Face Hub.
-        settings: the settings that decide which files are loaded.
+        settings: the settings; only ``revision`` and ``trust_remote_code`` are used.
 
     Raises:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
@@ -278,16 +279,17 @@ def load_config(encoder: str, settings: ModelSettings = DEFAULTS) -> Any:
 
 
 def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
-    """Return what a pre-trained encoder has seen, for the sidecar of a run that starts from it.
+    """Return the record of an encoder's pre-training, for the sidecar of a run that starts from it.
 
     Args:
         encoder: a folder or an id of the Hugging Face Hub.
 
     Returns:
-        ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if it is not from here.
+        ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if `pretrain_encoder` did not
+        make the encoder.
 
     Raises:
-        UsageError: if its weights are not those that were written.
+        UsageError: if its weights changed after the pre-training.
     """
     facts = Path(encoder).expanduser() / PRETRAINING
     if not facts.is_file():
@@ -302,11 +304,18 @@ def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
 
 
 def check_pretrained(folder: Path, recorded: Mapping[str, object]) -> None:
-    """Check that an encoder's weights are those that its file of facts describes.
+    """Check that an encoder's file of weights has the SHA-256 that its record has.
+
+    Args:
+        folder: the encoder's folder.
+        recorded: the content of its file `PRETRAINING`.
 
     Raises:
-        UsageError: if they are not.
+        UsageError: if the file is missing or differs.
     """
     weights = folder / WEIGHTS
     if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
-        raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")
+        raise UsageError(
+            f"{weights} is missing, or differs from its SHA-256 in {PRETRAINING}; remove {folder}, "
+            "and pre-train the encoder again"
+        )

@@ -1,4 +1,4 @@
-"""Systems with a neural model that is trained here for every held-out group."""
+"""Systems with a neural model that is trained for every held-out group."""
 
 from __future__ import annotations
 
@@ -63,13 +63,14 @@ _CHECKPOINTS = "checkpoints"
 
 
 class Neural(Recipe, System):
-    """A system with a model that is trained for every held-out group, by its recipe.
+    """A system whose recipe trains one model per held-out group.
 
     Attributes:
-        module_name: the name of its own first module in a saved model; "" if that is a transformer.
+        module_name: the name of the class of a saved model's first module; "" if that is a
+            transformer.
         search: how the model searches the passages.
-        triples: the triples to train on: ``released`` (the data set's), ``mine`` (with negatives
-            as the recipe defines them), or ``auto``: the data set's, if it has some and the
+        triples: the triples to train on: ``released`` (the data set's), ``mine`` (with the recipe's
+            own negatives), or ``auto``. ``auto`` uses the data set's triples if it has some and the
             recipe's negatives are ``bm25`` or ``mined``. The choice is in the sidecar only.
     """
 
@@ -81,75 +82,88 @@ class Neural(Recipe, System):
     triples: Literal["auto", "released", "mine"] = Field("auto", exclude=True)
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         yield from super().rules()
-        first = self.search.reranks
-        if self.negatives == MINED and first:
+        depth = self.search.reranks
+        if self.negatives == MINED and depth:
             yield (
                 "negatives",
-                f"{MINED!r} takes a model that searches all passages, and {self.name} only reranks "
-                f"BM25's first {first}; take {BM25!r} or {RANDOM!r}",
+                f"{MINED!r} needs a model that searches all passages, and {self.name} only reranks "
+                f"BM25's first {depth}; use {BM25!r} or {RANDOM!r}",
             )
         if self.triples == "released" and self.negatives == RANDOM:
             yield (
                 "triples",
-                f"negatives = {RANDOM!r}, and the negatives of released triples are BM25's; take "
-                "triples = 'mine', or a recipe that has them of BM25",
+                f"negatives = {RANDOM!r}, and the negatives of released triples are BM25's; use "
+                f"triples = 'mine', or negatives = {BM25!r}",
             )
 
     def tag(self, name: str) -> str:
-        """Return the run tag, with the recipe, the seed, and what the search needs to say."""
+        """Return the run tag: the name, recipe and seed, and for rerankers the depth."""
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device, and the threads that torch uses."""
+        """Return the device and the number of torch's threads."""
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {"device": device, "torch_threads": torch.get_num_threads()}
 
     def starts_from(self) -> Mapping[str, object] | None:
-        """Return what the encoder has seen, if `pretrain_encoder` made it."""
+        """Return the record of the encoder's pre-training; `None` for other encoders."""
         return describe_encoder(self.encoder)
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> GivenTriples | None:
-        """Return the data set's triples, if it has any and the system is to train on them."""
+        """Return the data set's triples; `None` if it has none or the recipe makes its own.
+
+        Raises:
+            NotFoundError: if `triples` is ``released`` and the data set has no triples.
+        """
         if self.triples == "mine" or self.negatives == RANDOM:
             return None
         released = data.triples(held_out)
         if released is None and self.triples == "released":
             raise NotFoundError(
-                f"{data.dataset.folder} holds no triples of {data.shift.name}-{held_out}; 'msshift "
+                f"{data.dataset.folder} has no triples of {data.shift.name}-{held_out}; 'msshift "
                 f"triples {data.dataset.folder} --shift {data.shift.name}' adds them"
             )
         return released
 
     def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
-        """Return the recipe's teacher, if it has one, checked not to know the held-out group."""
+        """Return the recipe's teacher, checked by `find_teacher`; `None` without one."""
         if self.teacher is None or held_out is None:
             return None
         return find_teacher(self.teacher, data, held_out, self.seed, self.search.batch_size)
 
     def check_installed(self) -> None:
-        """Check for the neural libraries."""
+        """Check that the neural libraries are installed.
+
+        Raises:
+            MissingExtraError: if a library is not installed.
+        """
         require_libraries(self.name)
 
     def check(self, run: Run) -> None:
-        """Check, unless the model is trained, for what training needs.
+        """Check that the training can run, before other models are trained; skip a trained model.
 
-        That is BM25, the encoder and, in 16 bits, a GPU; and few training queries must fill their
-        batches with this seed. The trainer would miss some of it only after others were trained.
+        Training needs BM25, the encoder, and a machine that supports the precision. The training
+        queries must fill all batches with this seed.
 
         Raises:
             UsageError: if several GPUs cannot share a training.
+            NotFoundError: if there is no such encoder.
+            MissingError: if BM25's library or a GPU is missing.
             DataError: if a batch cannot be filled.
         """
         part = self.batch_size // self.accumulate
         if self.parts > 1 and run.gpus > 1:
-            raise UsageError(f"negatives = {MINED!r} trains on one GPU, and not on {run.gpus}")
+            raise UsageError(
+                f"negatives = {MINED!r} trains on one GPU, got {run.gpus}; use --gpus 1, or other "
+                "negatives"
+            )
         if part % run.gpus:
             raise UsageError(
-                f"a part of a batch holds {part} examples (batch_size / accumulate), which "
-                f"{run.gpus} GPUs cannot share evenly"
+                f"batch_size / accumulate must be a multiple of the {run.gpus} GPUs, got {part}; "
+                "change one of the three"
             )
         if (run.work / MODEL).exists():
             return
@@ -159,7 +173,7 @@ class Neural(Recipe, System):
         check_batches(run, self)
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Train, encode the passages, and rank, continuing where an earlier process stopped."""
+        """Train, encode the passages and yield rankings; continue an earlier process's work."""
         run.facts["recipe"] = {
             "name": self.file.name if self.file else "own",
             "file_sha256": self.file.sha256 if self.file else None,
@@ -168,33 +182,37 @@ class Neural(Recipe, System):
         with quiet_libraries():
             model, facts = self.trained(run)
             run.facts["training"].update(facts)
-            # What another model has encoded is never taken for this one's.
-            own = run.work / facts["weights_sha256"][:16]
-            own.mkdir(exist_ok=True)
-            yield from self.search.rankings(model, replace(run, work=own))
+            # Each model has a folder, so that it never reads passages that another one encoded.
+            work = run.work / facts["weights_sha256"][:16]
+            work.mkdir(exist_ok=True)
+            yield from self.search.rankings(model, replace(run, work=work))
 
     def trained(self, run: Run) -> tuple[Any, Mapping[str, Any]]:
-        """Return the model of a run as it searches, trained unless it is, and its facts."""
+        """Return the model of a run, ready to search, and its facts; train it if needed.
+
+        Raises:
+            DataError: if the weights in the model's folder changed after the training.
+        """
         folder = run.work / MODEL
         if not folder.exists():
             self._train(run, folder)
         facts: Mapping[str, Any] = read_json(folder / TRAINING_FACTS)
         digest, shared = facts["weights_sha256"], run.shared
-        # It is loaded once for the test sets that follow each other.
+        # The model is loaded once for all test sets of the run.
         if digest not in shared.get(MODEL, {}):
-            shared.pop(MODEL, None)  # Its memory is for the next one.
+            shared.pop(MODEL, None)  # Free the memory of the previous model.
             model = self.load_model(folder, self.model)
             if weights_digest(model) != digest:
                 raise DataError(
-                    f"{folder} does not hold the weights that its training ended with: they have "
-                    "been changed or damaged, or other versions of the libraries read them; remove "
-                    "the folder, and the same command trains the model again"
+                    f"the weights in {folder} differ from their digest: they were changed after "
+                    "the training, or other versions of the libraries read them; remove the "
+                    "folder, and run the same command to train the model again"
                 )
             shared[MODEL] = {digest: self._searching(model)}
         return shared[MODEL][digest], facts
 
     def _loaded(self, folder: Path) -> Any:
-        """Return a model of this system as it searches."""
+        """Return the model in a folder, ready to search."""
         return self._searching(self.load_model(folder, self.model))
 
     def _searching(self, model: Any) -> Any:
@@ -236,7 +254,7 @@ class Neural(Recipe, System):
     def _fit_parts(
         self, run: Run, parts: TriplesInParts, sets: ValidationSet | None
     ) -> tuple[str, Checkpoint]:
-        """Train part by part, each from the checkpoint at the end of the one before.
+        """Train part by part; each part starts from the last checkpoint of the part before.
 
         Returns:
             The digest of the initial weights, and the last checkpoint.
@@ -244,7 +262,7 @@ class Neural(Recipe, System):
         model, checkpoints = self._new_model(run.work), run.work / _CHECKPOINTS
         initial, done = weights_digest(model), last_checkpoint(checkpoints)
         if run.gpus > 1:
-            model = None  # Its memory is for the models that the processes make.
+            model = None  # Free its memory: each process makes its own model.
         for number in range(self.parts):
             end = self.part(number, parts.steps)[1]
             if number and done is not None:
@@ -262,24 +280,24 @@ class Neural(Recipe, System):
         return initial, done
 
     def _validation_set(self, run: Run) -> ValidationSet | None:
-        """Return what the training is validated on; `None` without early stopping."""
+        """Return the queries and candidates for validations; `None` without early stopping."""
         if self.validation is None:
             return None
         if not run.validation:
             _logger.warning(
-                "%s: the data set holds no validation queries, so training goes on to the last "
-                "step without early stopping, and the last weights are kept",
+                "%s: the data set has no validation queries: no early stopping, the last weights "
+                "are kept",
                 run.name,
             )
             return None
         return make_validation_set(run, run.bm25(), self.validation)
 
-    def _measured_on(self, sets: ValidationSet, model: Any) -> float:
-        """Return the MRR@10 of a model in training."""
+    def _validate(self, sets: ValidationSet, model: Any) -> float:
+        """Return the MRR@10 of a model during training."""
         scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
         if not all(np.isfinite(values).all() for values in scores):
             raise DataError(
-                f"the scores of {self.name} are not finite any more; "
+                f"the scores of {self.name} are no longer finite; "
                 "try a lower learning_rate, or precision fp32"
             )
         return mean_reciprocal_rank(scores, sets.relevant)
@@ -298,20 +316,20 @@ class Neural(Recipe, System):
         sets: ValidationSet | None = None,
         until: int | None = None,
     ) -> None:
-        """Train a model, continuing from its last checkpoint if there is one.
+        """Train a model in place, from its last checkpoint if there is one.
 
         Args:
-            model: the model, untrained; it is changed.
+            model: the model with its initial weights.
             triples: the triples, in the order of training.
-            work: the folder of a run's unfinished work, which gets the checkpoints.
-            name: what the log calls the model.
-            sets: what it is validated on; `None` for no early stopping.
-            until: the step to stop after, if not the last one.
+            work: the folder of a run's unfinished work, where the checkpoints are written.
+            name: the model's name in the log.
+            sets: the queries and candidates for validations; `None` for no early stopping.
+            until: the step after which to stop; by default the last step.
         """
 
-        def loss() -> tuple[Any, Sequence[Any]]:
-            loss_of_model = self.training_loss(model)
-            return loss_of_model, self.callbacks(loss_of_model)
+        def make_loss() -> tuple[Any, Sequence[Any]]:
+            loss = self.training_loss(model)
+            return loss, self.callbacks(loss)
 
         fit(
             model,
@@ -322,34 +340,34 @@ class Neural(Recipe, System):
             arguments=self.training_arguments(model, triples.columns),
             validation=self.validation if sets else None,
             until=until,
-            loss=loss,
-            **({"evaluator": evaluator(partial(self._measured_on, sets))} if sets else {}),
+            loss=make_loss,
+            **({"evaluator": evaluator(partial(self._validate, sets))} if sets else {}),
         )
 
-    # ---- what a system is made of ------------------------------------------------------------
+    # ---- the parts of a system ---------------------------------------------------------------
 
     def check_encoder(self) -> None:
-        """Check, before anything is written, that what the model starts from is there.
+        """Check, before anything is written, that the encoder exists.
 
         Raises:
-            NotFoundError: if it is not.
+            NotFoundError: if it does not.
         """
         if self.random is None:
             load_config(self.encoder, self.model)
 
     def makes_encoder(self) -> bool:
-        """Return whether the model starts from what `make_encoder` writes."""
+        """Return whether `make_encoder` writes the encoder from which the model starts."""
         return self.random is not None
 
     def make_encoder(
         self, texts: Iterable[str], folder: Path, _words: str = "whitespace", /
     ) -> None:
-        """Write what the model starts from.
+        """Write the encoder from which the model starts.
 
         Args:
             texts: the passages of the collection.
             folder: the folder to write; it appears only when it is complete.
-            _words: how texts are divided into words, for a model of words (`WORDS`).
+            _words: how texts are divided into words (`WORDS`), for models with word vectors.
         """
         assert self.random is not None
         length = self.query_length + self.passage_length
@@ -360,28 +378,28 @@ class Neural(Recipe, System):
         """Return an untrained model.
 
         Args:
-            encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+            encoder: the encoder: a folder, or an id of the Hugging Face Hub.
 
         Raises:
             NotFoundError: if there is no such encoder.
         """
 
     def training_loss(self, model: Any) -> Any:
-        """Return the loss, a torch module as sentence-transformers' trainers take it."""
+        """Return the loss of the training, a torch module for sentence-transformers' trainers."""
         if self.teacher is None:
             return self.judgement_loss(model)
-        taught = self.teacher_distance(model)
+        distance = self.teacher_distance(model)
         if not self.judgement_weight:
-            return taught
-        return weighted_sum(taught, self.judgement_loss(model), self.judgement_weight)
+            return distance
+        return weighted_sum(distance, self.judgement_loss(model), self.judgement_weight)
 
     @abstractmethod
     def judgement_loss(self, model: Any) -> Any:
-        """Return the loss of telling relevant passages from others."""
+        """Return the loss that trains the model to rank relevant passages above others."""
 
     @abstractmethod
     def teacher_distance(self, model: Any) -> Any:
-        """Return the distance of the model's scores to those of the recipe's teacher."""
+        """Return the loss that trains the model towards the scores of the recipe's teacher."""
 
     @classmethod
     def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
@@ -389,7 +407,7 @@ class Neural(Recipe, System):
 
         Args:
             where: the folder, or the id.
-            settings: how it is loaded; `ModelSettings.set_up` does the rest.
+            settings: the settings; only `OF_LOADING` are used.
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
@@ -399,7 +417,7 @@ class Neural(Recipe, System):
             return load_model(cls.model_type, where, settings)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
-        """Return the trainer's arguments that the recipe does not hold.
+        """Return the trainer's arguments that follow from the model: its roles and its prompts.
 
         Args:
             model: the model.
@@ -410,35 +428,35 @@ class Neural(Recipe, System):
         return {"router_mapping": tasks, **({"prompts": prompts} if prompts else {})}
 
     def callbacks(self, loss: Any) -> list[Any]:
-        """Return callbacks of the trainer that belong to the loss."""
+        """Return the trainer's callbacks that the loss needs."""
         del loss
         return []
 
     @classmethod
     def searcher(cls) -> type[Scorer]:
-        """The class of the table ``[search]`` of its recipes."""
+        """Return the class of the table ``[search]`` of this system's recipes."""
         kind: Any = cls.model_fields["search"].annotation
         return cast("type[Scorer]", kind)
 
 
 def _fit_together(system: Neural, work: Path, name: str, sets: ValidationSet | None) -> None:
-    """Train in one of several processes; the first one validates, and writes the checkpoints."""
+    """Train in one of several processes; the first validates and writes the checkpoints."""
     with quiet_libraries():
         triples = TrainingData.load(part_folder(work))
         system.fit(system._new_model(work), triples, work, name=name, sets=sets)
 
 
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:
-    """Return the sum of a loss and another times a weight, as a loss.
+    """Return the loss `first + weight * second`.
 
-    Texts go through the model once where both losses take vectors, as sentence-transformers' losses
-    of dense and sparse models do. Those of multi-vector models and cross-encoders take texts, and
-    each of the two reads them.
+    If both losses accept vectors, the model encodes each text once: losses of dense and sparse
+    models do. Losses of multi-vector models and cross-encoders accept texts only, so that the model
+    reads each text twice.
 
     Args:
         first: a loss of sentence-transformers.
-        second: another one of the same model.
-        weight: its weight.
+        second: another loss of the same model.
+        weight: the weight of `second`.
     """
     takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
 
@@ -453,25 +471,25 @@ def weighted_sum(first: Any, second: Any, weight: float) -> Any:
                     self.first.model, columns
                 )
                 return self.compute_loss_from_embeddings(vectors, labels)
-            judged = self.second(columns, labels, **options)
-            return self.first(columns, labels, **options) + weight * judged
+            second = self.second(columns, labels, **options)
+            return self.first(columns, labels, **options) + weight * second
 
         def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
-            judged = self.second.compute_loss_from_embeddings(vectors, labels)
-            return self.first.compute_loss_from_embeddings(vectors, labels) + weight * judged
+            second = self.second.compute_loss_from_embeddings(vectors, labels)
+            return self.first.compute_loss_from_embeddings(vectors, labels) + weight * second
 
     return Sum()
 
 
 def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """Return a similarity of tensors times a factor, in 32 bits, for the losses with a teacher.
+    """Return a function of `factor` times a similarity, in 32 bits, for the losses of teachers.
 
     Args:
         similarity: a similarity of sentence-transformers.
-        factor: the recipe's ``loss_scale``, which a softmax over judgements has, too.
+        factor: the recipe's ``loss_scale``, as in the softmax over judgements.
     """
 
     def scaled_similarity(*vectors: Any, **masks: Any) -> Any:
-        return factor * similarity(*(one.float() for one in vectors), **masks).float()
+        return factor * similarity(*(vector.float() for vector in vectors), **masks).float()
 
     return scaled_similarity

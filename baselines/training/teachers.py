@@ -1,12 +1,12 @@
-"""Teachers: who scores the passages that a model learns to score alike.
+"""Teachers: systems whose scores of passages a model learns.
 
 Sources: Hofstaetter et al., "Improving Efficient Neural Ranking Models with Cross-Architecture
 Knowledge Distillation", 2020 (margin-MSE); Lin, Yang and Lin, "Distilling Dense Representations for
 Ranking using Tightly-Coupled Teachers", 2020 (Kullback-Leibler divergence).
 
-A teacher that has met the held-out group would hand on what it knows of it, and the model would
-only seem to lose little. So a teacher is BM25, which is not trained, or was trained on the same
-data set without the same group, which its sidecar must say.
+A teacher that was trained on the held-out group would teach it to the model. The model's Rel Loss
+would then be too small. A teacher is therefore BM25, which is not trained, or a system that was
+trained without that group. Its sidecar must record the held-out group and the same data set.
 """
 
 from __future__ import annotations
@@ -35,99 +35,97 @@ _TOGETHER = 1000
 """Queries whose passages a model encodes together."""
 
 _NAMED = 3
-"""How many missing scores a message names."""
+"""Most missing scores that a message names."""
 
 
-def _score_by_bm25(lesson: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
+def _score_by_bm25(batch: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
     """Return BM25's scores; 0 for a passage that shares no term with the query."""
     bm25 = index()
-    rows = np.array(bm25.ids.rows(list(lesson.doc_ids)), np.int64)
-    texts = (row.text for row in lesson.queries)
-    scored = bm25.score(texts, (rows[places] for places in lesson.candidates))
-    return np.concatenate(list(counted(scored, "teacher", len(lesson.queries))))
+    rows = np.array(bm25.ids.rows(list(batch.doc_ids)), np.int64)
+    texts = (row.text for row in batch.queries)
+    scored = bm25.score(texts, (rows[places] for places in batch.candidates))
+    return np.concatenate(list(counted(scored, "teacher", len(batch.queries))))
 
 
 def _score_by_model(
-    folder: Path, batch_size: int, weights: object, lesson: ScoringBatch, _index: Callable[[], Bm25]
+    folder: Path, batch_size: int, weights: object, batch: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
-    """Return the scores of a model that was kept beside its run.
+    """Return the scores of a model that `--keep-model` kept.
 
     Raises:
-        UsageError: if it has not the weights that made the run.
+        UsageError: if the digest of its weights is not `weights`.
     """
     kind = neural_systems()[kind_of_model(str(folder))]
     model, search = kind.load_model(folder), kind.searcher()(batch_size=batch_size)
     if weights_digest(model) != weights:
         raise UsageError(
-            f"{folder} is not the model that the sidecar beside it describes; train the teacher "
-            "again"
+            f"the weights of {folder} differ from their digest in the run's sidecar; train the "
+            "teacher again"
         )
     scores: list[npt.NDArray[np.float32]] = []
-    for part in slices(len(lesson.queries), _TOGETHER):
-        candidates = lesson.candidates[part]
-        met = np.unique(np.concatenate(candidates))
+    for part in slices(len(batch.queries), _TOGETHER):
+        candidates = batch.candidates[part]
+        used = np.unique(np.concatenate(candidates))
         scores += search.score(
             model,
-            [row.text for row in lesson.queries[part]],
-            lesson.texts.take(pa.array(met)).to_pylist(),
-            [np.searchsorted(met, places) for places in candidates],
+            [row.text for row in batch.queries[part]],
+            batch.texts.take(pa.array(used)).to_pylist(),
+            [np.searchsorted(used, places) for places in candidates],
         )
-        report_progress("teacher", part.stop, len(lesson.queries))
+        report_progress("teacher", part.stop, len(batch.queries))
     return np.concatenate(scores).astype(np.float32)
 
 
 def _score_by_run(
-    run: Path, digest: object, lesson: ScoringBatch, _index: Callable[[], Bm25]
+    run: Path, digest: object, batch: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
-    """Return the scores of a run for training queries; memory holds all of them.
+    """Return the scores of a run for training queries; the run must fit into memory.
 
     Raises:
-        UsageError: if the run is not the one that its sidecar describes.
-        DataError: if it lacks scores; the message has their number and the first of them.
+        UsageError: if the SHA-256 of the run is not `digest`.
+        DataError: if scores are missing; the message has their number and the first few.
     """
     if sha256_of(run) != digest:
         raise UsageError(
-            f"{run} is not the run that the sidecar beside it describes; make the teacher's run "
-            "again"
+            f"{run} differs from its SHA-256 in its sidecar; make the teacher's run again"
         )
-    of_run = read_run(run)
+    rankings = read_run(run)
     scores: list[float] = []
     lacking: list[tuple[str, str]] = []
-    for done, (row, places) in enumerate(zip(lesson.queries, lesson.candidates, strict=True)):
-        known = of_run.get(row.query_id, {})
-        for doc_id in (lesson.doc_ids[place] for place in places):
-            if doc_id in known:
-                scores.append(known[doc_id])
+    for done, (row, places) in enumerate(zip(batch.queries, batch.candidates, strict=True), 1):
+        ranking = rankings.get(row.query_id, {})
+        for doc_id in (batch.doc_ids[place] for place in places):
+            if doc_id in ranking:
+                scores.append(ranking[doc_id])
             else:
                 lacking.append((row.query_id, doc_id))
-        report_progress("teacher", done + 1, len(lesson.queries))
+        report_progress("teacher", done, len(batch.queries))
     if lacking:
         named = ", ".join(f"{doc} for query {query}" for query, doc in lacking[:_NAMED])
         affected = {query for query, _ in lacking}
         raise DataError(
-            f"{run} lacks the scores of {len(lacking):,} of {len(scores) + len(lacking):,} "
-            f"passages that training meets, of {len(affected):,} queries: {named}"
-            f"{', ...' if len(lacking) > _NAMED else ''}; a model that was kept scores every "
-            "passage (train the teacher with --keep-model, under another --name), or make its runs "
-            "for the training queries, and deeper (--set depth)"
+            f"{run} lacks {len(lacking):,} of {len(scores) + len(lacking):,} scores that training "
+            f"needs, for {len(affected):,} queries: {named}"
+            f"{', ...' if len(lacking) > _NAMED else ''}. Train the teacher with --keep-model and "
+            "another --name, or make deeper runs (--set depth) for the training queries"
         )
     return np.array(scores, np.float32)
 
 
 def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_size: int) -> Teacher:
-    """Return the teacher of the model that holds a group out, and check that it may teach it.
+    """Return the teacher of a model, checked not to be trained on the held-out group.
 
     Args:
         where: ``bm25``, or the folder of a system's run set.
         data: the shift's part of the data set.
-        held_out: the group.
-        seed: the model's seed; its teacher has the same, if there are several.
-        batch_size: texts that a model encodes together.
+        held_out: the held-out group of the model.
+        seed: the model's seed; if the teacher has several, its model with this seed is used.
+        batch_size: texts that the teacher encodes together.
 
     Raises:
-        NotFoundError: if there is no such folder, or it holds no run without the group.
-        UsageError: if nothing says what made the teacher, it was made on other data, or the group
-            was not held out of its training.
+        NotFoundError: if there is no such folder, or it has no run without the group.
+        UsageError: if the teacher was made on other data, or its sidecar does not record the group
+            as held out.
     """
     if where == BM25:
         parameters = Bm25Parameters(words=data.dataset.words).parameters()
@@ -135,7 +133,7 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
     folder = Path(where).expanduser()
     if not folder.is_dir():
         raise NotFoundError(
-            f"no teacher {where}: it is {BM25!r}, or the folder of a system's run set, e.g. "
+            f"no teacher {where}: give {BM25!r}, or the folder of a system's run set, e.g. "
             "runs/colbert"
         )
     run, recorded = _run_of(folder, data, held_out, seed)
@@ -150,9 +148,9 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
     untrained = holds_out is None and recorded.get("baseline") == BM25
     if holds_out != held_out and not untrained:
         raise UsageError(
-            f"{sidecar} does not say that {held_out} was held out of this teacher's training, so "
-            f"it may hand on what it knows of the test queries of {held_out}; take a system that "
-            f"is trained per held-out group, or {BM25!r}"
+            f"{sidecar} does not record that {held_out} was held out of this teacher's training, "
+            f"so the model might learn {held_out} from it; use a teacher that is trained per "
+            f"held-out group, or {BM25!r}"
         )
     facts = {"system": recorded.get("system"), "run_sha256": recorded.get("run_sha256")}
     model = model_path(run)
@@ -165,19 +163,19 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
 
 
 def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Path, dict[str, Any]]:
-    """Return the teacher's run without the group, or its one run, and what its sidecar records."""
+    """Return the teacher's run without the group, or else its only run, and its sidecar."""
     root, system = folder.parent, folder.name
     choices: list[tuple[str | None, int | None]] = [
         (held_out, seed),
         (held_out, None),
         (None, None),
     ]
-    for group, which in choices:
-        run = run_path(root, system, data.shift, group, which)
+    for group, run_seed in choices:
+        run = run_path(root, system, data.shift, group, run_seed)
         if sidecar_path(run).is_file():
             return run, read_json(sidecar_path(run))
     raise NotFoundError(
-        f"{folder} holds no run of {data.shift.name} without {held_out}, of seed {seed} or of the "
-        "only one, with the JSON file next to it. Train the teacher first, with the same seeds, "
-        "and name its folder: msshift run SYSTEM --keep-model --name SYSTEM-kept"
+        f"{folder} has no run and sidecar of {data.shift.name} without {held_out}, with seed "
+        f"{seed} or without seeds. Train the teacher first, with the same seeds, and give its "
+        "folder: msshift run SYSTEM --keep-model --name SYSTEM-kept"
     )

@@ -1,6 +1,6 @@
-"""Texts for training code of your own: training pairs, and candidates for early stopping.
+"""Texts for a user's own training code: training pairs, and candidates for early stopping.
 
-Both follow the baselines: the same training queries and negatives, the same candidates.
+Training queries, negatives and candidates are the same as the baselines'.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ def training_pairs(
     negatives: int | None = None,
     limit: int | None = None,
 ) -> Any:
-    """Return the training texts of an experiment, as trainers of sentence-transformers take them.
+    """Return the training texts of an experiment, for trainers of sentence-transformers.
 
-    A row is a training query with one of its relevant passages, and negatives from the data set's
-    triples, if it has some (``msshift triples`` adds them). No row has a query of the held-out
+    A row is a training query with one of its relevant passages. If the data set has triples
+    (``msshift triples`` adds them), the row has negatives, too. No row has a query of the held-out
     group. The order depends on the ids alone, so the first rows are a sample of all.
 
     Args:
-        config: the experiment, e.g. ``length-short``, which holds the short queries out.
+        config: the experiment, e.g. ``length-short``, where the short queries are held out.
         data: the built data set; see `open_dataset`.
-        collection: the collection of the passages; by default the one that the data set was built
-            from.
+        collection: the collection of the passages; by default the collection from which the data
+            set was built.
         negatives: negatives in each row, the first of its triples; by default 1 if the data set has
             triples of the config, and 0 if not.
-        limit: the most rows; by default all.
+        limit: the most rows, at least 1; by default all.
 
     Returns:
         A `datasets.Dataset` of the columns ``anchor``, ``positive``, ``negative_1``,
-        ``negative_2``, ...: texts. `MultipleNegativesRankingLoss` takes it as it is.
+        ``negative_2``, ...: texts. `MultipleNegativesRankingLoss` accepts it without changes.
 
     Raises:
         MissingExtraError: if the library datasets is not installed.
         NotFoundError: if there is no built data set, or its collection is not found.
         UnknownNameError: if the data set has no such config.
-        UsageError: if the config is a whole shift, `collection` is another collection, or there
-            are fewer negatives than `negatives`.
+        UsageError: if the config is a complete shift, `collection` is another collection, or there
+            are fewer negatives than `negatives`. Also if `negatives` or `limit` is too small.
         DataError: if a training query is a test query of the held-out group, or the collection
-            lacks a passage of the triples.
+            lacks passages of the triples.
 
     Examples:
         >>> pairs = training_pairs("length-short", limit=100)
@@ -72,7 +72,7 @@ def training_pairs(
         )
     if count and not run.triples:
         raise UsageError(
-            f"{open_dataset(data).folder} has no {config}{TRIPLES} to take {count} negatives from; "
+            f"{open_dataset(data).folder} has no {config}{TRIPLES}, which negatives={count} needs; "
             "run 'msshift triples', or pass negatives=0"
         )
     if count and run.triples:
@@ -96,13 +96,14 @@ def training_pairs(
 
 
 class ValidationCandidates(NamedTuple):
-    """Validation queries, and the passages that a model ranks for them.
+    """Validation queries, and the candidate passages that a model ranks for them.
 
     Attributes:
         queries: query_id -> text.
-        corpus: doc_id -> text of every candidate of any query.
-        relevant_docs: query_id -> doc_ids of its relevant passages.
-        candidates: query_id -> doc_ids of its candidates, the relevant ones included, descending.
+        corpus: doc_id -> text, for the candidates of all queries.
+        relevant_docs: query_id -> doc_ids of its relevant passages in the collection.
+        candidates: query_id -> doc_ids of its candidates, descending; they include its relevant
+            passages.
     """
 
     queries: dict[str, str]
@@ -111,9 +112,10 @@ class ValidationCandidates(NamedTuple):
     candidates: dict[str, list[str]]
 
     def samples(self) -> list[dict[str, Any]]:
-        """Return a mapping of ``query``, ``positive`` and ``negative`` for each query: texts.
+        """Return the texts of each query, as a mapping of ``query``, ``positive``, ``negative``.
 
-        `RerankingEvaluator` and `CrossEncoderRerankingEvaluator` of sentence-transformers take it.
+        `RerankingEvaluator` and `CrossEncoderRerankingEvaluator` of sentence-transformers accept
+        this list.
         """
         return [
             {
@@ -134,20 +136,20 @@ def validation_candidates(
     queries: int = 500,
     depth: int = 100,
 ) -> ValidationCandidates:
-    """Return validation queries and candidate passages, as evaluators in a training take them.
+    """Return validation queries and candidate passages, for the evaluators of a training.
 
-    The candidates of a query are BM25's first passages and the relevant ones: those that early
-    stopping of the baselines ranks. The queries are from the split ``validation``.
+    The queries are from the split ``validation``. The candidates of a query are its relevant
+    passages and BM25's first passages, as in the baselines' early stopping.
 
     Args:
         config: see `training_pairs`.
         data: see `training_pairs`.
         collection: see `training_pairs`.
-        queries: the most queries, at least 1; their ids decide which ones.
+        queries: the most queries, at least 1; they are chosen by their ids.
         depth: the number of BM25's first passages, at least 1.
 
     Returns:
-        The queries and candidates; `InformationRetrievalEvaluator` takes the first three
+        The queries and candidates. `InformationRetrievalEvaluator` accepts the first three
         attributes, and ranks all candidates for every query.
 
     Raises:
@@ -167,15 +169,15 @@ def validation_candidates(
     return ValidationCandidates(
         {row.query_id: row.text for row, _ in chosen},
         _texts(run, {doc_id for _, candidates in chosen for doc_id in candidates}),
-        {row.query_id: {doc_id for doc_id in found if found[doc_id]} for row, found in chosen},
-        {row.query_id: list(found) for row, found in chosen},
+        {row.query_id: {doc_id for doc_id in ids if ids[doc_id]} for row, ids in chosen},
+        {row.query_id: list(ids) for row, ids in chosen},
     )
 
 
 def _open_experiment(
     config: str, data: Dataset | str | Path, collection: Collection | str | Path | None
 ) -> Run:
-    """Return a run of the experiment that nothing is written for."""
+    """Return a run of the experiment, without a file or a work folder."""
     dataset = open_dataset(data)
     shift, held_out = parse_config(config, dataset.shifts)
     if held_out is None:
@@ -206,6 +208,7 @@ def _texts(run: Run, doc_ids: set[str]) -> dict[str, str]:
     if texts.null_count:
         raise DataError(
             f"{run.collection.name} lacks {texts.null_count} passages of the triples of {run.name};"
-            " give the collection that they were mined from, or make them again: msshift triples"
+            " give the collection from which the triples were made, or make them again: msshift "
+            "triples"
         )
     return dict(zip(places, texts.to_pylist(), strict=True))

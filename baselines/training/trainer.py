@@ -1,17 +1,17 @@
-"""Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
+"""Train with sentence-transformers' trainers; a killed training continues to the same weights.
 
 Early stopping is by approximate retrieval (MS-Shift, section 4, after Hofstaetter et al., SIGIR
-2021: "Efficiently Teaching an Effective Dense Retriever with Balanced Topic Aware Sampling"):
-instead of searching the collection, the model ranks a few candidates for each validation query.
+2021: "Efficiently Teaching an Effective Dense Retriever with Balanced Topic Aware Sampling").
+Instead of searching the collection, the model ranks a few candidates for each validation query.
 
-Several processes may train one model, each on a GPU of its own, as torchrun starts them
-(`in_processes`). Nothing else is done in several: one process makes the triples, waits for the
-training, and searches with the last checkpoint.
+Several processes may train one model, each on its own GPU; `in_processes` starts them like
+torchrun. One process does everything else: it makes the triples, waits for the training, and
+searches with the last checkpoint.
 
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. The trainer's state is the last file of a
-checkpoint, which counts only if that can be read. The same weights means the same bits on one
-machine, with the same libraries and number of threads.
+checkpoint: if it cannot be read, the checkpoint is incomplete. The same weights means the same bits
+on one machine, with the same libraries and number of threads.
 """
 
 from __future__ import annotations
@@ -58,23 +58,23 @@ _STATE = "trainer_state.json"
 _MEASURE = parse_measure("RR@10")
 
 _METRIC = _MEASURE.mean_name.lower()
-"""What decides which weights are best."""
+"""The measure by which the best weights are chosen."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
 
 _LOSSES = 20
-"""Most losses of a training to log, and so to show on the terminal."""
+"""Most losses of a training that the log and the terminal show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a training has come to.
+    """The state of a training after one step.
 
     Attributes:
         step: the step.
-        folder: the model's folder, with the state of the training.
-        state: the trainer's state.
+        folder: the folder of the model and the trainer's state.
+        state: the trainer's state: the content of `_STATE`.
     """
 
     step: int
@@ -83,12 +83,12 @@ class Checkpoint:
 
     @property
     def best(self) -> Path:
-        """The folder of the best of all validated models; of equally good ones, of the first."""
+        """The folder of the best validated model; of equally good models, the first."""
         return self.folder.with_name(f"checkpoint-{self.state['best_global_step']}")
 
     @property
     def ended_early(self) -> bool:
-        """Whether training ends here, since no validation of late was better."""
+        """Whether early stopping ended the training: no recent validation was better."""
         stopping = self.state["stateful_callbacks"].get("EarlyStoppingCallback")
         if stopping is None:
             return False
@@ -96,13 +96,13 @@ class Checkpoint:
         return bool(since >= stopping["args"]["early_stopping_patience"])
 
     def losses(self) -> list[tuple[int, float]]:
-        """Return some steps, each with the mean loss since the log entry before."""
+        """Return (step, mean loss since the previous log entry), for at most `_LOSSES` steps."""
         rows = [row for row in self.state["log_history"] if "loss" in row]
         steps, every = self.state["max_steps"], self.state["logging_steps"]
-        return [(row["step"], row["loss"]) for row in rows if _is_told(row["step"], steps, every)]
+        return [(row["step"], row["loss"]) for row in rows if _is_shown(row["step"], steps, every)]
 
     def facts(self) -> dict[str, Any]:
-        """Return the best step, its MRR@10, and all validations."""
+        """Return the best step, its MRR@10, and the MRR@10 of every validation."""
         key = f"eval_{_METRIC}"
         history = {row["step"]: row[key] for row in self.state["log_history"] if key in row}
         best = self.state["best_global_step"]
@@ -110,36 +110,40 @@ class Checkpoint:
 
 
 def check_machine(precision: str, gpus: int = 1) -> None:
-    """Check that this machine can train in a precision; the trainer would take 32 bits in silence.
+    """Check that this machine can train in a precision and on a number of GPUs.
+
+    Without this check, the trainer would use 32 bits without a message.
 
     Args:
-        precision: the recipe's.
-        gpus: how many a training takes; where there is none at all, it takes as many processors.
+        precision: the recipe's ``precision``.
+        gpus: the number of processes of a training, each on one GPU; on a machine without GPUs,
+            they run on the CPU.
 
     Raises:
-        MissingError: if it needs a GPU that is not there.
-        UsageError: if a launcher has started this process, beside others.
+        MissingError: if there are fewer GPUs, or no GPU that supports the precision.
+        UsageError: if a launcher started this process as one of several.
     """
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         raise UsageError(
-            "one process trains, and starts others itself: leave accelerate or torchrun away, and "
-            "say how many GPUs a training takes (msshift run --gpus)"
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but msshift starts the processes of a "
+            "training itself; do not use accelerate or torchrun, but msshift run --gpus"
         )
     if 0 < torch.cuda.device_count() < gpus:
         raise MissingError(
-            f"a training is to take {gpus} GPUs, and torch finds {torch.cuda.device_count()} here"
+            f"torch finds {torch.cuda.device_count()} GPUs on this machine, and --gpus is {gpus}; "
+            "lower --gpus"
         )
     if not torch.cuda.is_available():
         if precision != "fp16":
             return
         raise MissingError(
-            f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
-            "run it where there is one, or take --set precision=bf16 or fp32"
+            f"the recipe's precision is {precision}, which needs a GPU, and torch finds none on "
+            "this machine; use a machine with a GPU, or --set precision=bf16 or fp32"
         )
     if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise MissingError(
-            f"the recipe trains in bf16, which {torch.cuda.get_device_name()} does not know; take "
-            "--set precision=fp16 or fp32"
+            f"the recipe's precision is bf16, which {torch.cuda.get_device_name()} does not "
+            "support; use --set precision=fp16 or fp32"
         )
 
 
@@ -156,27 +160,27 @@ def fit(
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
-    """Train any model in place, continuing from a checkpoint if there is one.
+    """Train a model in place, from its last checkpoint if there is one.
 
     Args:
         model: the model, with its initial weights.
-        examples: what the model meets, by its place in the order of training: as many as there are
-            steps, times the batch size.
-        recipe: how the training goes.
+        examples: a sequence of training examples, in the order of training; its length is the
+            number of steps times the batch size.
+        recipe: the settings of the training.
         folder: the folder of checkpoints.
-        name: what the log calls the model.
-        arguments: the trainer's arguments that the recipe does not hold.
-        validation: when it is validated, and ended early; `None` for neither.
-        until: the step to stop after, with a checkpoint, if what comes then is not known yet.
-        loss: makes the loss and the callbacks that go with it, once the processes have found each
-            other: a loss that shares negatives between them asks for that when it is made.
-        **options: further options of the trainer, such as the `evaluator` of a validation.
+        name: the model's name in the log.
+        arguments: the trainer's arguments that are not in the recipe.
+        validation: the settings of validation and early stopping; `None` for neither.
+        until: the step after which to stop with a checkpoint; by default the last step.
+        loss: makes the loss and its callbacks. It is called after the processes are connected: a
+            loss that shares negatives between processes looks for them when it is made.
+        **options: further options of the trainer, e.g. the `evaluator` of a validation.
 
     Returns:
         The trainer's state: its last step and the log.
     """
     part, kind = recipe.batch_size // recipe.accumulate, recipe.model_type
-    # A checkpoint does not hold the losses since the last log entry, so both come at one step.
+    # A checkpoint lacks the losses since the last log entry, so each checkpoint has an entry.
     saved_every = validation.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
 
@@ -184,14 +188,14 @@ def fit(
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             report_progress("train", state.global_step, state.max_steps)
             if state.global_step == until and until < state.max_steps:
-                # An entry of the log with every checkpoint, as above.
+                # Each checkpoint has a log entry, as above.
                 control.should_log = control.should_save = control.should_training_stop = True
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
-            # The last entry summarises the training, and has no loss of its own.
+            # The last entry summarises the training, and has no loss.
             if "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
-                if _is_told(step, steps, every):
+                if _is_shown(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
 
     library = sentence_transformers if kind else transformers
@@ -202,7 +206,7 @@ def fit(
             if not kind:
                 super()._save(output_dir, state_dict)
                 return
-            # No model card: of a small model's checkpoint, it takes most of the time.
+            # A model card would take most of the time of a small model's checkpoint.
             self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
         def get_train_dataloader(self) -> Any:
@@ -212,23 +216,23 @@ def fit(
             return self.accelerator.prepare(loader)
 
         def get_eval_dataloader(self, _dataset: Any = None) -> Any:
-            """Give the evaluator nothing, without drawing from the generator of the training."""
-            nothing: Any = []
-            return torch.utils.data.DataLoader(nothing, generator=torch.Generator())
+            """Return an empty loader, which does not use the training's random numbers."""
+            empty: Any = []
+            return torch.utils.data.DataLoader(empty, generator=torch.Generator())
 
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
-            """Keep the examples as they are, since they are no data set of the datasets library."""
+            """Return the examples unchanged: they are no data set of the library datasets."""
             del dataset_name
             return dataset
 
         def _load_best_model(self) -> None:
-            """Leave that to the caller, who knows how to load the model."""
+            """Do nothing: the caller loads the best model."""
 
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
             """Write no model card: it would read the data and query the Hub."""
 
     callbacks: list[Any] = [Callback()]
-    # The newest may be incomplete; with a validation, the best one stays besides.
+    # The newest checkpoint may be incomplete; with validation, the best checkpoint is kept, too.
     saving: dict[str, Any] = {"save_steps": saved_every, "save_total_limit": 2}
     if validation is not None:
         if validation.patience:
@@ -247,7 +251,7 @@ def fit(
         max_steps=len(examples) // recipe.batch_size,
         per_device_train_batch_size=part,
         gradient_accumulation_steps=recipe.accumulate,
-        # However many processes there are, they share each part of a batch.
+        # All processes share each part of a batch.
         accelerator_config={"split_batches": True},
         learning_rate=recipe.learning_rate,
         warmup_steps=recipe.warmup_steps,
@@ -257,8 +261,7 @@ def fit(
         adam_beta2=recipe.adam_beta2,
         adam_epsilon=recipe.adam_epsilon,
         max_grad_norm=recipe.max_gradient_norm,
-        # Without a GPU, processes find each other, and the trainer knows bf16, only if they are
-        # told that there is none.
+        # Without a GPU, processes connect, and the trainer accepts bf16, only with this option.
         use_cpu=not torch.cuda.is_available()
         and ("WORLD_SIZE" in os.environ or recipe.precision == "bf16"),
         bf16=recipe.precision == "bf16",
@@ -274,7 +277,7 @@ def fit(
         **saving,
         **arguments,
     )
-    # A single process would cut each batch over all GPUs that it sees.
+    # A single process would divide each batch among all visible GPUs.
     chosen._n_gpu = min(chosen.n_gpu, 1)
     if loss is not None:
         options["loss"], more = loss()
@@ -289,10 +292,10 @@ def fit(
 
 
 def evaluator(measure: Callable[[Any], float]) -> Any:
-    """Return what the trainer calls at each validation.
+    """Return an evaluator of sentence-transformers that reports MRR@10 at each validation.
 
     Args:
-        measure: returns the MRR@10 of a model; of several processes only the first calls it.
+        measure: returns the MRR@10 of a model; of several processes, only the first calls it.
     """
 
     class Evaluator(sentence_transformers.base.evaluation.BaseEvaluator):  # type: ignore[misc]
@@ -302,8 +305,8 @@ def evaluator(measure: Callable[[Any], float]) -> Any:
     return Evaluator()
 
 
-def _is_told(step: int, steps: int, every: int) -> bool:
-    """Return whether the loss at a step is one of those that are shown, of all that are logged."""
+def _is_shown(step: int, steps: int, every: int) -> bool:
+    """Return whether the loss at a step is shown: at most `_LOSSES` of the logged losses are."""
     return step * _LOSSES // steps > (step - every) * _LOSSES // steps
 
 
@@ -311,7 +314,7 @@ _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": 
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the last complete checkpoint, `None` for none; remove those that are not complete.
+    """Return the last complete checkpoint, or `None`; remove incomplete checkpoints.
 
     Args:
         folder: the folder of checkpoints.
@@ -327,24 +330,24 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None:
-    """Carry a function out in several processes at once, which find each other as by torchrun.
+    """Run a function in several processes at once, which torch connects like torchrun.
 
-    What the first of them reports and tells the log comes here.
+    This process receives the log records and the progress of the first process.
 
     Args:
-        count: how many processes.
-        task: a function at the top of a module.
+        count: the number of processes.
+        task: a function at the top level of a module.
         *arguments: its arguments; they are pickled.
 
     Raises:
-        DataError: with the words of the first process that failed.
+        DataError: with the error of the first process that failed.
     """
     context = get_context("forkserver")  # Libraries are imported once for all trainings of a plan.
     context.set_forkserver_preload(["datasets", "accelerate", "sentence_transformers", __name__])
-    told = context.Queue()
+    reports = context.Queue()
     stopping = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
     handlers = {number: signal.getsignal(number) for number in stopping}
-    # What nohup or a script has this process ignore is ignored by the training as well.
+    # A signal that this process ignores, e.g. because of nohup, is also ignored by the training.
     handlers = {number: by for number, by in handlers.items() if by != signal.SIG_IGN}
     stopped_by: int | None = None
     config = _launcher.LaunchConfig(
@@ -359,24 +362,24 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         start_method="forkserver",
         signals_to_handle=",".join(number.name for number in handlers),
     )
-    # The error below says it in a sentence, and has the traceback in what it comes from.
+    # These loggers would print the traceback; the error below has it as its cause.
     for module in ("agent.server.api", "multiprocessing.api"):
         logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
     try:
-        with receiving_reports(told):
-            _launcher.elastic_launch(config, _in_process)(told, task, arguments)
+        with receiving_reports(reports):
+            _launcher.elastic_launch(config, _in_process)(reports, task, arguments)
     except _elastic.api.SignalException as error:
         stopped_by = error.sigval
     except _elastic.errors.ChildFailedError as error:
         reason = error.get_first_failure()[1].message
         if not isinstance(reason, str):
             reason = reason["message"]
-        # What another process waited for ends with that one's error, behind its traceback.
+        # An error that another process received ends with the original error, after a traceback.
         reason = reason.rpartition(f"\n{DataError.__module__}.")[2].strip()
         raise DataError(f"a process of the training failed: {reason}") from error
     finally:
-        # torch leaves handlers of its own, with which an interrupt is no KeyboardInterrupt; in a
-        # thread other than the main one it sets none, and none may be set.
+        # torch replaces the handlers, so that an interrupt would raise no KeyboardInterrupt. In
+        # threads other than the main thread it replaces none, and none may be set.
         for number, handler in handlers.items():
             if signal.getsignal(number) != handler:
                 signal.signal(number, handler)
@@ -384,13 +387,13 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         signal.raise_signal(stopped_by)
 
 
-def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
-    """Carry a function out in one of several processes."""
-    # What one library has to say of another, such as its names that will go.
+def _in_process(reports: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
+    """Run a function in one of several processes; the first forwards its log and progress."""
+    # Libraries warn of names of other libraries that will be removed.
     warnings.simplefilter("ignore", FutureWarning)
-    # Ctrl-C reaches all processes: the one that waits for the others says so, and they just end.
+    # Ctrl-C reaches all processes: only the parent process reports it, and the others end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with forwarding_reports(told) if os.environ["RANK"] == "0" else nullcontext():
+    with forwarding_reports(reports) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
 
 
@@ -401,9 +404,9 @@ class ValidationSet:
     Attributes:
         queries: texts of the validation queries.
         passages: texts of all candidates, each once.
-        candidates: for each query, the places of its candidates in `passages`, in the order that
-            breaks ties: by doc_id, descending.
-        relevant: for each query, whether each of its candidates is relevant.
+        candidates: for each query, the indices of its candidates in `passages`, ordered by doc_id,
+            descending: the order of candidates with equal scores.
+        relevant: for each query, whether each of its candidates is relevant, in the same order.
     """
 
     queries: Sequence[str]
@@ -415,16 +418,16 @@ class ValidationSet:
 def choose_candidates(
     run: Run, index: Bm25, *, queries: int, depth: int
 ) -> list[tuple[Row, dict[str, bool]]]:
-    """Take BM25's first passages and the relevant ones as candidates of the validation queries.
+    """Return validation queries with their candidates: BM25's first passages and all relevant ones.
 
     Args:
         run: the validation queries and the collection.
         index: BM25's index of the collection.
-        queries: the most queries; their ids decide which ones.
+        queries: the most queries; they are chosen by their ids.
         depth: the number of BM25's first passages.
 
     Returns:
-        Each chosen query, and the doc_id of each candidate, descending -> whether it is relevant.
+        (query, candidates) pairs; candidates is doc_id, descending -> whether it is relevant.
 
     Raises:
         DataError: if no validation query has a relevant passage in the collection.
@@ -434,7 +437,7 @@ def choose_candidates(
     if not usable:
         raise DataError(
             f"none of {len(run.validation)} validation queries has a relevant passage in "
-            f"{run.collection.name}; train without validation (a recipe without [validation])"
+            f"{run.collection.name}; use a recipe without [validation]"
         )
     chosen = sorted(usable, key=lambda row: keyed_hash(row.query_id, "validation"))[:queries]
     return [
@@ -448,25 +451,25 @@ def choose_candidates(
 
 
 def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
-    """Return the texts of the candidates that `choose_candidates` takes; it raises the same."""
+    """Return the queries and candidates of `choose_candidates`, with texts; see its errors."""
     chosen = choose_candidates(run, index, queries=validation.queries, depth=validation.depth)
     doc_ids = sorted({doc_id for _, candidates in chosen for doc_id in candidates})
     places = {doc_id: place for place, doc_id in enumerate(doc_ids)}
     return ValidationSet(
         [row.text for row, _ in chosen],
         run.texts(places).to_pylist(),
-        [np.array([places[doc_id] for doc_id in found], np.int64) for _, found in chosen],
-        [np.array(list(found.values())) for _, found in chosen],
+        [np.array([places[doc_id] for doc_id in ids], np.int64) for _, ids in chosen],
+        [np.array(list(ids.values())) for _, ids in chosen],
     )
 
 
 def mean_reciprocal_rank(
     scores: Sequence[npt.NDArray[np.float32]], relevant: Sequence[npt.NDArray[np.bool_]]
 ) -> float:
-    """Return MRR@10, 0 to 1; equal scores are ranked in the order given.
+    """Return MRR@10, 0 to 1; candidates with equal scores keep their order.
 
     Args:
-        scores: for each query, those of its candidates.
+        scores: for each query, the scores of its candidates.
         relevant: for each query, whether each of its candidates is relevant.
     """
     rankings: dict[str, dict[str, float]] = {}

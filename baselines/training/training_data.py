@@ -1,10 +1,10 @@
 """The training triples of a held-out group, in the order of training, the same for every system.
 
-A training whose negatives are the model's own has its triples in parts: each part goes on in the
-order of the queries where the one before it ended. Source: Zhan et al., "Optimizing Dense Retrieval
-Model Training with Hard Negatives" (SIGIR 2021), section 4.1 (STAR): a model that was warmed up on
-BM25's negatives ranks all passages for the training queries once, and goes on with negatives from
-the top of its own rankings.
+With negatives = "mined", a training has its triples in parts. Each part continues the order of the
+queries where the previous part ended. Source: Zhan et al., "Optimizing Dense Retrieval Model
+Training with Hard Negatives" (SIGIR 2021), section 4.1 (STAR). There a model is first trained on
+BM25's negatives, and ranks all passages for the training queries once. Then it is trained on
+negatives from the top of these rankings.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from msshift_bench.search import PassageIds
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One query with a passage relevant to it and passages that are not.
+    """One query with a relevant passage and negatives.
 
     Attributes:
         query_id: the query.
         positive: doc_id of a relevant passage.
-        pool: doc_ids of passages that are not relevant, at least as many as one batch takes.
-        relevant: doc_ids of all passages relevant to the query, and of those that it excludes.
+        pool: doc_ids of negatives, at least as many as an example has in one batch.
+        relevant: doc_ids of all passages that are relevant to the query or excluded for it.
     """
 
     query_id: str
@@ -70,7 +70,7 @@ class Example:
 
 
 TrainingTuple = tuple[str, ...]
-"""The query_id of a query, the doc_id of a relevant passage, and those of some that are not."""
+"""A query_id, the doc_id of a relevant passage, and the doc_ids of negatives."""
 
 
 def plan_batches(
@@ -78,29 +78,31 @@ def plan_batches(
 ) -> Iterator[list[TrainingTuple]]:
     """Yield the batch of each step.
 
-    The model goes through the examples again and again, each time in an order that depends on the
-    seed and the round, and each time with the next of their negatives; after the end of the pool
-    come those at its beginning. An example that would bring a passage relevant to another query of
-    the batch, or meet one relevant to its own, waits for the next batch: in-batch negatives are
-    never relevant, as far as the judgements know.
+    Every round uses each example once, in an order that depends on the seed and the round. Each
+    time, an example has the next negatives of its pool; after its end, the pool begins again.
+    In-batch negatives are never judged relevant: an example waits for the next batch if it would
+    add a passage relevant to another query of the batch. It also waits if the batch has a passage
+    relevant to the example's query.
 
     Args:
         examples: the training examples, in any order.
         batch_size: examples per batch.
         negatives: negatives per example and batch.
-        steps: batches.
+        steps: the number of batches.
         seed: the seed of the orders.
 
     Yields:
-        Each batch.
+        The batch of a step: `batch_size` tuples.
 
     Raises:
-        DataError: if there are too few examples, or so many of them share passages that no batch
-            can be filled.
+        DataError: if there are fewer examples than `batch_size`, or too many of them share passages
+            to fill a batch.
     """
     if len(examples) < batch_size:
-        raise DataError(f"{len(examples)} training examples are fewer than a batch of {batch_size}")
-    met = [0] * len(examples)
+        raise DataError(
+            f"batch_size must be at most the {len(examples)} training examples, got {batch_size}"
+        )
+    used = [0] * len(examples)
     waiting: deque[int] = deque()
     order: list[int] = []
     rounds = 0
@@ -112,8 +114,8 @@ def plan_batches(
         while len(batch) < batch_size:
             if len(put_off) > len(examples):
                 raise DataError(
-                    f"no batch of {batch_size} can be made of {len(examples)} training examples, "
-                    "because they share passages; choose a smaller batch size"
+                    f"{len(examples)} training examples cannot fill a batch of {batch_size}, "
+                    "because they share passages; choose a smaller batch_size"
                 )
             if waiting:
                 place = waiting.popleft()
@@ -123,14 +125,14 @@ def plan_batches(
                     rounds += 1
                 place = order.pop()
             example = examples[place]
-            first = met[place] * negatives % len(example.pool)
+            first = used[place] * negatives % len(example.pool)
             end = first + negatives
             chosen = example.pool[first:end] + example.pool[: max(0, end - len(example.pool))]
             documents = {example.positive, *chosen}
             if documents & relevant or example.relevant & present:
                 put_off.append(place)
                 continue
-            met[place] += 1
+            used[place] += 1
             batch.append((example.query_id, example.positive, *chosen))
             relevant |= example.relevant
             present |= documents
@@ -149,21 +151,21 @@ def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
 _SCORES = "scores.npy"
 
 _CERTAIN = 100
-"""Times as many training queries as a batch holds can fill every batch."""
+"""With this number of training queries per place of a batch, every batch can be filled."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Triples and their texts; as a sequence, each triple's texts by column.
+    """Triples and their texts; a sequence whose items map each column to a text.
 
     Attributes:
-        rows: of shape (triples, 2 + negatives): the row of the query in `queries`, then those of
-            the relevant passage and of the negatives in `passages`.
+        rows: shape (triples, 2 + negatives). The first column is the query's index in `queries`;
+            the others are the indices of the relevant passage and the negatives in `passages`.
         queries: the queries' texts.
         passages: the passages' texts.
-        examples: the pairs of a query and a relevant passage that the triples come from.
+        examples: the number of examples from which the triples were made.
         digest: SHA-256 of the ids of all triples in their order, 64 hexadecimal digits.
-        scores: those of a teacher, of shape (triples, 1 + negatives); `None` without one.
+        scores: the teacher's scores, shape (triples, 1 + negatives); `None` without a teacher.
     """
 
     rows: npt.NDArray[np.int32]
@@ -186,7 +188,7 @@ class TrainingData:
         return ("query", "positive", *(f"negative_{n + 1}" for n in range(self.rows.shape[1] - 2)))
 
     def save(self, folder: Path) -> None:
-        """Write everything into a folder, which appears only when it is complete."""
+        """Write the triples into a folder, which appears only when it is complete."""
         with replace_folder(folder) as partial:
             write_array(partial / "rows.npy", self.rows)
             if self.scores is not None:
@@ -199,17 +201,17 @@ class TrainingData:
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
-        """Read a folder that `save` wrote.
+        """Return the triples from a folder that `save` wrote.
 
         Raises:
-            UsageError: if its facts are not as they were written.
-            IntegrityError: if another file is not.
+            UsageError: if its file of facts was changed.
+            IntegrityError: if another file is missing or was changed.
         """
         facts = read_json(folder / "facts.json")
         if "files" not in facts or not is_as_written(facts):
             raise UsageError(
-                f"{folder / 'facts.json'} is not as it was written; remove the folder {folder}, "
-                "and run the command again"
+                f"{folder / 'facts.json'} was changed after it was written; remove the folder "
+                f"{folder}, and run the command again"
             )
         for name, expected in facts["files"].items():
             if not (folder / name).is_file() or sha256_of(folder / name) != expected:
@@ -232,9 +234,9 @@ class TrainingData:
         query, *passages = self.rows[place].tolist()
         texts = [self.queries[query].as_py(), *(self.passages[row].as_py() for row in passages)]
         texts_by_column: dict[str, Any] = dict(zip(self.columns, texts, strict=True))
-        # sentence-transformers takes this column for what the loss compares scores with.
-        taught = {} if self.scores is None else {"label": self.scores[place].tolist()}
-        return texts_by_column | taught
+        # The losses of sentence-transformers read the teacher's scores from this column.
+        labels = {} if self.scores is None else {"label": self.scores[place].tolist()}
+        return texts_by_column | labels
 
 
 def make_training_data(
@@ -245,27 +247,27 @@ def make_training_data(
     steps: int | None = None,
     examples: Sequence[Example] | None = None,
 ) -> TrainingData:
-    """Make the triples of a part of a training: ``batch_size`` triples in a row for each step.
+    """Return the triples of a part of a training: ``batch_size`` triples in a row for each step.
 
-    They follow from the training queries, the collection and these fields of the recipe:
-    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. If the
-    run has the data set's triples, training meets no others: an example's negatives are those of
-    its query and its relevant passage, in their order, and of the fields that begin with
-    ``negatives`` only ``negatives_per_query`` counts.
+    They depend on the training queries, the collection and these fields of the recipe:
+    ``batch_size``, ``steps``, ``epochs``, ``seed``, and all fields that begin with ``negatives``.
+    If the run has the data set's triples, the negatives of a query and relevant passage come from
+    them, in their order. Of the fields that begin with ``negatives``, only ``negatives_per_query``
+    is then used.
 
     Args:
         run: the training queries and the collection.
         recipe: the recipe.
-        number: the part, of `Recipe.parts`.
-        steps: the steps of the whole training; by default as many as the recipe says.
-        examples: what the triples are made of, if not what the run and the recipe say.
+        number: the number of the part, from 0 to below `Recipe.parts`.
+        steps: the steps of all parts; by default the recipe's.
+        examples: the examples; by default made from the run and the recipe.
 
     Raises:
-        UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
-            recipe takes at once.
-        DataError: if no batch can be filled, or the data set's triples hold queries that are not
-            its training queries, or passages that the collection lacks, or a teacher's scores are
-            missing or not finite.
+        UsageError: if the data set's triples have fewer negatives for a relevant passage than
+            ``negatives_per_query``.
+        DataError: if a batch cannot be filled, or the teacher's scores are missing or not finite.
+            Also if the data set's triples have queries that are not training queries, or passages
+            that the collection lacks.
     """
     if examples is None:
         examples = _first_examples(run, recipe)
@@ -283,25 +285,29 @@ def make_training_data(
     passages = run.texts(passage_rows)
     if passages.null_count:
         raise DataError(
-            f"{run.collection.name} lacks {passages.null_count} passages that the data set's "
-            "triples name; give the collection that they were mined from, or set triples=mine"
+            f"{run.collection.name} lacks {passages.null_count} passages of the data set's "
+            "triples; give the collection from which they were made, or set triples=mine"
         )
     scores = None
     if run.teacher is not None:
-        flat = _taught(run, run.teacher, rows, list(passage_rows), passages)
-        scores = (flat * recipe.teacher_scale).astype(np.float32)
+        unscaled = _teacher_scores(run, run.teacher, rows, list(passage_rows), passages)
+        scores = (unscaled * recipe.teacher_scale).astype(np.float32)
     queries = pa.array([row.text for row in run.train], pa.large_string())
     return TrainingData(rows, queries, passages, len(examples), digest.hexdigest(), scores)
 
 
 def check_batches(run: Run, recipe: Recipe) -> None:
-    """Check that the triples of a training fill its batches, where that is in doubt.
+    """Check that the examples of a training can fill its batches; skip it if there are many.
 
-    An example waits while it shares a passage with others of its batch, and so with some seeds no
-    batch can be filled. Where training has hundreds of batches to choose from, none fails.
+    As examples that share passages cannot be in one batch, few examples cannot fill a batch with
+    some seeds. More than `_CERTAIN` queries per place of a batch always can.
+
+    Args:
+        run: the training queries and the collection.
+        recipe: the recipe.
 
     Raises:
-        DataError: if one cannot be filled.
+        DataError: if a batch cannot be filled.
     """
     training = run.facts.get("training")
     count = training["queries"] if training else len(run.train)
@@ -326,7 +332,7 @@ def _batches(
 
 
 def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
-    """Return the examples of a training, or of its warm-up."""
+    """Return the examples of a training, or of its first part if the model finds negatives."""
     if run.triples:
         return released_examples(run, run.triples, recipe.negatives_per_query)
     count, seed = recipe.negatives_pool, recipe.seed
@@ -340,29 +346,39 @@ def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
     return pair_examples(run, bm25.ids, pools)
 
 
-def _taught(
+def _teacher_scores(
     run: Run, teacher: Teacher, rows: npt.NDArray[np.int32], doc_ids: Sequence[str], texts: pa.Array
 ) -> npt.NDArray[np.float32]:
-    """Return the teacher's scores of all passages of the triples; each pair is scored once."""
+    """Return the teacher's scores, shape (triples, 1 + negatives); score each pair once."""
     pairs = rows[:, :1].astype(np.int64) * len(doc_ids) + rows[:, 1:]
     distinct, where = np.unique(pairs, return_inverse=True)
     queries, places = np.divmod(distinct, len(doc_ids))
-    met, starts = np.unique(queries, return_index=True)
-    lesson = ScoringBatch(
-        [run.train[query] for query in met.tolist()], doc_ids, texts, np.split(places, starts[1:])
+    used, starts = np.unique(queries, return_index=True)
+    batch = ScoringBatch(
+        [run.train[query] for query in used.tolist()], doc_ids, texts, np.split(places, starts[1:])
     )
-    scores = teacher.score(lesson, run.bm25)
+    scores = teacher.score(batch, run.bm25)
     if not np.isfinite(scores).all():
-        lost = int(np.count_nonzero(~np.isfinite(scores)))
+        count = int(np.count_nonzero(~np.isfinite(scores)))
         raise DataError(
-            f"{lost:,} of the teacher's {len(scores):,} scores are not finite; train it again with "
-            "a lower learning_rate, or take another"
+            f"{count:,} of the teacher's {len(scores):,} scores are not finite; train the teacher "
+            "again with a lower learning_rate, or use another teacher"
         )
     return scores[where].reshape(pairs.shape)
 
 
 def released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
-    """Return an example for every query and relevant passage in the data set's triples."""
+    """Return an example for every query and relevant passage in the data set's triples.
+
+    Args:
+        run: the training queries and the excluded passages.
+        released: the data set's triples.
+        at_once: the least number of negatives that an example needs.
+
+    Raises:
+        UsageError: if a query and relevant passage have fewer negatives than `at_once`.
+        DataError: if the triples have a query that is not a training query.
+    """
     barred = run.exclusions.barring(run.train)
     relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in barred}
     pools: dict[tuple[str, str], list[str]] = {}
@@ -377,22 +393,28 @@ def released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequenc
     for (query_id, positive_id), pool in pools.items():
         if query_id not in relevant:
             raise DataError(
-                f"query {query_id!r} of {released.config} is none of its training queries; "
-                f"make the triples again: msshift triples {released.where}"
+                f"query {query_id!r} of {released.config} is not a training query; make the "
+                f"triples again: msshift triples {released.where}"
             )
         if len(pool) < at_once:
             raise UsageError(
-                f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
-                f"passage {positive_id!r}, and training takes {at_once} at once "
-                "(negatives_per_query, in Python negatives); lower it, set triples=mine, or build "
-                "triples with more --negatives"
+                f"negatives_per_query (in Python negatives) must be at most {len(pool)}, the "
+                f"negatives in {released.config} for query {query_id!r} and passage "
+                f"{positive_id!r}, got {at_once}. Lower it, set triples=mine, or build triples "
+                "with more --negatives"
             )
         examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
     return examples
 
 
 def pair_examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
-    """Return an example for every training query and relevant passage of the collection."""
+    """Return an example for every training query and relevant passage of the collection.
+
+    Args:
+        run: the training queries and the excluded passages.
+        ids: the doc_ids of the collection.
+        pools: the negatives of each training query, in their order.
+    """
     rows, barred = zip(run.train, pools, strict=True), run.exclusions.of_query
     return [
         Example(
@@ -404,25 +426,25 @@ def pair_examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -
 
 
 def part_folder(work: Path, number: int = 0) -> Path:
-    """Return the folder of the triples of a part of a training, in that of unfinished work."""
+    """Return the folder for the triples of a part of a training, in the folder `work`."""
     return work / "parts" / str(number)
 
 
 class TriplesInParts:
-    """The triples of a training, made part by part: those of one part only, in most trainings.
+    """The triples of a training, made part by part; most trainings have one part.
 
-    As a sequence it is as long as the training. The trainer asks for a batch before it needs it,
-    so the first batch after the last part that is made has any triples: training stops before it
-    meets them. What took more than BM25 to make, or is for several processes, stays in the folder
-    of the run's work for others.
+    As a sequence, it has `steps` * ``batch_size`` triples. The trainer reads one batch ahead, and
+    so reads a batch after the last part that exists: it gets copies of the last triple, and
+    training stops before it uses them. With several parts, several GPUs or a teacher, the triples
+    are written to the run's work folder, for other processes.
 
     Args:
         run: the training queries and the collection.
-        recipe: the recipe, which ranks as well if the model finds negatives.
+        recipe: the recipe; if the model finds negatives, its search finds them.
 
     Attributes:
-        parts: the triples of each part that is made.
-        steps: the steps of the whole training.
+        parts: the triples of each part that exists.
+        steps: the steps of all parts.
 
     Raises:
         UsageError: if there are fewer steps than parts.
@@ -435,7 +457,7 @@ class TriplesInParts:
         self.steps = recipe.steps_of(self.parts[0].examples)
         if self.steps < recipe.parts:
             raise UsageError(
-                f"{self.steps} steps cannot be cut into {recipe.parts} parts; lower "
+                f"{self.steps} steps cannot be divided into {recipe.parts} parts; lower "
                 "negatives_refreshes, or train for more steps"
             )
 
@@ -455,15 +477,15 @@ class TriplesInParts:
         return self.parts[-1][-1]
 
     def facts(self) -> dict[str, object]:
-        """Return what decides what the model learns from, for the sidecar."""
+        """Return the number of examples and the digests of triples and teacher, for the sidecar."""
         digests = [part.digest for part in self.parts]
         facts: dict[str, object] = {
             "examples": self.parts[0].examples,
             "triples_sha256": digests[0],
         }
         if self._recipe.parts > 1:
-            whole = hashlib.sha256("".join(digests).encode()).hexdigest()
-            facts |= {"triples_sha256": whole, "parts_sha256": digests}
+            digest = hashlib.sha256("".join(digests).encode()).hexdigest()
+            facts |= {"triples_sha256": digest, "parts_sha256": digests}
         if self._run.teacher is not None:
             scores = [part.scores_digest for part in self.parts]
             facts["teacher"] = {**self._run.teacher.facts, "scores_sha256": scores}
@@ -473,12 +495,12 @@ class TriplesInParts:
         """Make the triples of the next part, with negatives that the model finds.
 
         Args:
-            load: returns the model in a folder, as it searches.
-            model: the folder of the model at the end of the part before.
+            load: returns the model in a folder, ready to search.
+            model: the folder of the model at the end of the previous part.
         """
         number = len(self.parts)
         work = self._run.work / f"mining-{number}"
-        examples = partial(self._own_examples, load, model, work)
+        examples = partial(self._mined_examples, load, model, work)
         with self._run.stage("mining"), in_line("mine"):
             self.parts.append(self._part(number, examples, self.steps))
         shutil.rmtree(work, ignore_errors=True)
@@ -486,7 +508,7 @@ class TriplesInParts:
     def _part(
         self, number: int, examples: Callable[[], Sequence[Example]], steps: int | None = None
     ) -> TrainingData:
-        """Return the triples of a part, made unless an earlier process has kept them."""
+        """Return the triples of a part; read them if an earlier process kept them."""
         folder = part_folder(self._run.work, number)
         if folder.exists():
             return TrainingData.load(folder)
@@ -496,18 +518,18 @@ class TriplesInParts:
             part.save(folder)
         return part
 
-    def _own_examples(
+    def _mined_examples(
         self, load: Callable[[Path], Any], model: Path, work: Path
     ) -> Sequence[Example]:
-        """Let the model rank all passages for the training queries, and choose from the top."""
+        """Return examples with negatives from the top of the model's rankings of all passages."""
         work.mkdir(exist_ok=True)
         run, recipe = self._run, self._recipe
-        # Passages that the collection lacks were counted when BM25's negatives were made.
+        # Missing relevant passages were counted when BM25's negatives were made.
         queries = tuple(row._replace(relevant_doc_ids=()) for row in run.train)
-        asked = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
+        mining_run = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
         search: Any = recipe.search.changed(depth=recipe.negatives_depth)
         ids = PassageIds([passage.doc_id for passage in run.passages("")])
-        rankings = (ranking for _, ranking in search.rankings(load(model), asked))
+        rankings = (ranking for _, ranking in search.rankings(load(model), mining_run))
         count, seed = recipe.negatives_pool, recipe.seed
         barred = run.exclusions.barring(run.train)
         return pair_examples(

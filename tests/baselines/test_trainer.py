@@ -91,7 +91,7 @@ def test_the_best_weights_are_kept_and_training_ends_early(
         digests.append(weights_digest(model))
         return [0.1, 0.3, 0.3, 0.9][len(digests) - 1]
 
-    monkeypatch.setattr(Neural, "_measured_on", measure)
+    monkeypatch.setattr(Neural, "_validate", measure)
     validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
     # Continued after the second step, it knows which validation was the best.
     assert not fit("work", validation=validation, until=2).ended_early

@@ -135,7 +135,7 @@ def test_topics_are_verified_with_their_settings(
 REFUSED = [
     ("device=cpu", "device is 'cpu'; encoders run on the CPU"),
     ("batch_size=3", "batch_size is 3; an encoder always gets 32 texts together: remove it"),
-    ("document_prompt=d", "document_prompt is 'd'; an encoder of queries reads queries only: use query_prompt"),
+    ("document_prompt=d", "document_prompt is 'd'; an encoder of queries reads quer"),
     ("similarity=cosine", "similarity is 'cosine'; use normalize=true"),
     ("query_length=9", "query_length is 9; in Python, use EncoderSpec(max_length=...)"),
     ("dtype=int8", "--encoder-set: dtype: unknown name 'int8'"),
