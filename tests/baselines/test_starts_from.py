@@ -96,7 +96,7 @@ def test_weights_that_are_not_finite_are_refused() -> None:
     backbones.check_finite_weights(model, "a bi-encoder")
     with libraries.torch.no_grad():
         model.bias[1] = libraries.torch.nan
-    with pytest.raises(DataError, match="the weights of a bi-encoder are not finite any more; try"):
+    with pytest.raises(DataError, match="the weights of a bi-encoder are no longer finite; try"):
         backbones.check_finite_weights(model, "a bi-encoder")
     # Weights of 16 bits have a digest, and it is another.
     digest = backbones.weights_digest(model)

@@ -73,8 +73,8 @@ def test_calls_that_are_refused(with_triples: Path, build_once: Any, tsv_folder:
         (UsageError, "'length' is a complete shift.*: length-short", {"config": "length"}),
         (UsageError, "limit at least 1, got None and 0", {"limit": 0}),
         (UsageError, "negatives must be at least 0 .* got -1", {"negatives": -1}),
-        (UsageError, "takes 13 at once", {"negatives": 13, "data": with_triples}),
-        (UsageError, "no length-short-triples to take 2 .* 'msshift triples'", {"negatives": 2}),
+        (UsageError, "got 13. Lower it", {"negatives": 13, "data": with_triples}),
+        (UsageError, "no length-short-triples, .*negatives=2 .* 'msshift triples'", {"negatives": 2}),
         (UsageError, "'mini:300'.*'toy'", {"collection": tsv_folder("toy")}),
     ]
     for error, said, changes in refused:

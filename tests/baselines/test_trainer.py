@@ -191,9 +191,9 @@ def test_candidates_are_bm25_s_and_the_relevant_passages(tsv_folder: Any, tmp_pa
 @pytest.mark.parametrize(
     ("system", "gpus", "changes", "error", "said"),
     [
-        ("bi-encoder", 3, {}, UsageError, "a part of a batch holds 16 .* 3 GPUs cannot share"),
-        ("bi-encoder", 2, {"negatives": "mined"}, UsageError, "'mined' trains on one GPU, and not"),
-        ("bi-encoder", 4, {}, MissingError, "a training is to take 4 GPUs, and torch finds 2 here"),
+        ("bi-encoder", 3, {}, UsageError, "must be a multiple of the 3 GPUs, got 16"),
+        ("bi-encoder", 2, {"negatives": "mined"}, UsageError, "'mined' trains on one GPU, got 2"),
+        ("bi-encoder", 4, {}, MissingError, "torch finds 2 GPUs on this machine, and --gpus is 4"),
         ("bi-encoder", 0, {}, UsageError, "bi-encoder cannot be trained on 0 GPUs"),
         ("bm25", 2, {}, UsageError, "bm25 cannot be trained on 2 GPUs"),
     ],
@@ -218,13 +218,15 @@ def test_a_gpu_without_bf16_is_refused(monkeypatch: Patch) -> None:
         check_machine("fp16")
         if supported:
             check_machine("bf16")
-    with pytest.raises(MissingError, match=r"which an old GPU does not know; .*=fp16 or"):
+    with pytest.raises(MissingError, match=r"which an old GPU does not support; .*=fp16 or"):
         check_machine("bf16")
 
 
 @pytest.mark.neural
 def test_a_launcher_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match=r"leave accelerate or torchrun away, and say how many"):
+    with pytest.raises(
+        UsageError, match=r"do not use accelerate or torchrun, but msshift run --gpus"
+    ):
         pretrain_encoder("mini:300", out=tmp_path / "encoder")
     assert not (tmp_path / "encoder").exists()

@@ -81,9 +81,11 @@ def test_a_query_takes_the_next_negatives_of_its_pool_and_then_the_first_again()
 
 
 def test_batches_that_cannot_be_filled() -> None:
-    with pytest.raises(DataError, match="no batch of 4 can be made of 20 training examples"):
+    with pytest.raises(DataError, match="20 training examples cannot fill a batch of 4"):
         _plan(_examples(20, shared=10), batch_size=4, steps=1)
-    with pytest.raises(DataError, match="3 training examples are fewer than a batch of 4"):
+    with pytest.raises(
+        DataError, match="batch_size must be at most the 3 training examples, got 4"
+    ):
         _plan(_examples(3), batch_size=4, steps=1)
 
 
@@ -142,9 +144,9 @@ def test_triples_that_are_refused(run: Run, load: Make, tsv_folder: Any) -> None
     other = replace(run, rows=lambda _: run.train[1:])
     for wrong, changes, error, said in (
         (run, {"negatives_per_query": 6, "negatives_pool": 6}, UsageError,
-         rf"{CONFIG} holds \d negatives .* takes 6 at once"),
-        (other, {}, DataError, f"of {CONFIG} is none of its training queries"),
-        (replace(run, collection=few), {}, DataError, r"lacks \d+ passages that the data set's tr"),
+         rf"at most \d, the negatives in {CONFIG} .* got 6\. Lower it"),
+        (other, {}, DataError, f"of {CONFIG} is not a training query"),
+        (replace(run, collection=few), {}, DataError, r"lacks \d+ passages of the data set's trip"),
     ):  # fmt: skip
         with pytest.raises(error, match=said):
             make_training_data(wrong, load(**changes))
@@ -221,7 +223,9 @@ def test_saved_training_data_is_checked_when_loaded(tmp_path: Path) -> None:
         with pytest.raises(IntegrityError, match=f"{name} is missing or was damaged"):
             TrainingData.load(folder)
     (folder / "facts.json").write_text(json.dumps({"exmples": 1, "digest": "abc"}))
-    with pytest.raises(UsageError, match=r"facts.json is not as it was written; remove the folder"):
+    with pytest.raises(
+        UsageError, match=r"facts.json was changed after it was written; remove the folder"
+    ):
         TrainingData.load(folder)
 
 
@@ -291,15 +295,15 @@ def test_scores_that_a_run_lacks_are_named(find: Make, lesson: ScoringBatch, wri
     with pytest.raises(DataError) as caught:
         find(folder).score(lesson, pytest.fail)
     missing = f"{lesson.doc_ids[3]} for query {second}, {lesson.doc_ids[0]} for query {third}"
-    for words in ("4 of 9 passages", missing, "--keep-model"):
+    for words in ("4 of 9 scores", missing, "--keep-model"):
         assert words in str(caught.value)
     write(run_sha256="0" * 64)
-    with pytest.raises(UsageError, match="is not the run that the sidecar beside it describes"):
+    with pytest.raises(UsageError, match="differs from its SHA-256 in its sidecar; make"):
         find(folder).score(lesson, pytest.fail)
 
 
 OTHER = {"data_digest": "f" * 64, "edition": "official-2022"}
-NOT_HELD_OUT = "does not say that short was held out of this teacher"
+NOT_HELD_OUT = "does not record that short was held out of this teacher"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +313,7 @@ NOT_HELD_OUT = "does not say that short was held out of this teacher"
         ("short", {"held_out": "long"}, UsageError, NOT_HELD_OUT),
         (None, {}, UsageError, NOT_HELD_OUT),
         ("short", OTHER, UsageError, "edition .* data_digest .* A teacher is trained on the sa"),
-        ("long", {}, NotFoundError, "holds no run of length without short, of seed 1"),
+        ("long", {}, NotFoundError, "no run and sidecar of length without short, with seed 1"),
     ],
 )
 def test_teachers_that_are_refused(
@@ -322,7 +326,7 @@ def test_teachers_that_are_refused(
 @pytest.mark.neural
 def test_a_teacher_whose_weights_were_changed_is_refused(tiny_models: Path) -> None:
     given = ScoringBatch((), [], pa.array([], pa.string()), []), pytest.fail
-    with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
+    with pytest.raises(UsageError, match="my-bi-encoder differ from their digest"):
         _score_by_model(tiny_models / "my-bi-encoder", 8, "0" * 64, *given)
 
 

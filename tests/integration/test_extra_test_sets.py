@@ -151,7 +151,7 @@ def test_an_interrupt_between_two_test_sets_changes_no_byte(
     # Weights that were damaged since are refused.
     (weights,) = (tmp_path / "again").rglob("model/**/*.safetensors")
     flip(weights, -1)
-    with pytest.raises(DataError, match="model does not hold the weights that its training ended"):
+    with pytest.raises(DataError, match=r"the weights in .*model differ from their digest"):
         make_runs("bi-encoder", **again)
     flip(weights, -1)
     (run,) = make_runs("bi-encoder", **again)

@@ -161,12 +161,8 @@ def test_a_hub_that_does_not_answer_is_asked_once(
 @pytest.mark.parametrize(
     ("precision", "gpu", "sentence"),
     [
-        ("fp16", False, "trains in fp16, which needs a GPU, and torch finds none here; "),
-        (
-            "bf16",
-            True,
-            "the recipe trains in bf16, which Some GPU does not know; take --set precision",
-        ),
+        ("fp16", False, "precision is fp16, which needs a GPU, and torch finds none"),
+        ("bf16", True, "precision is bf16, which Some GPU does not support; use --set precision"),
     ],
 )
 def test_without_the_gpu_that_the_precision_needs(

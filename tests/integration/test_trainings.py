@@ -221,7 +221,7 @@ def test_released_triples_that_do_not_exist_or_are_not_used(
     data: Path, with_triples: Path, tmp_path: Path
 ) -> None:
     for act in (make_runs, plan_runs):
-        with pytest.raises(NotFoundError, match="holds no triples of length-short; 'msshift trip"):
+        with pytest.raises(NotFoundError, match="has no triples of length-short; 'msshift trip"):
             act(**given(data, tmp_path, triples="released"))
     assert not (tmp_path / "runs").exists()
     (planned,) = plan_runs(**given(with_triples, tmp_path, **RANDOM))
