@@ -1,7 +1,7 @@
-"""monoT5 (Nogueira et al., Findings of EMNLP 2020): a T5 that answers true or false reranks BM25.
+"""monoT5 (Nogueira et al., Findings of EMNLP 2020): a T5 that generates true or false.
 
-It reads "Query: ... Document: ... Relevant:", and the score is by how much the logit of "true" is
-above that of "false" as the first word of its answer.
+It reranks BM25's passages. Its input is "Query: ... Document: ... Relevant:". The score is the
+logit of "true" as the first generated word, minus the logit of "false".
 """
 
 from __future__ import annotations
@@ -23,43 +23,44 @@ _sentencepiece: Any = Library("sentencepiece")
 _ANSWERS = ("true", "false")
 
 _SETTINGS = "monot5.json"
-"""The file of lengths beside a model that was saved here."""
+"""The file of lengths in the folder of a model that this package saved."""
 
 _LENGTHS = (64, 448)
-"""Most tokens of the query's and the document's part where that file is missing; T5 reads 512."""
+"""Most tokens of the query's and the document's part without that file; T5 reads 512."""
 
 _PIECES = "spiece.model"
 
 
 class MonoT5(Reranker):
-    """monoT5: a T5 that answers true or false, and reranks BM25.
+    """monoT5: a T5 that generates true or false, and reranks BM25.
 
-    The query's part of the prompt has at most `query_length` tokens, the document's at most
-    `passage_length`. In ``[random]``, `initial` is the factor of T5's own deviations (T5's is 1),
-    and `matching` is false.
+    The query's part of the prompt has at most `query_length` tokens, the document's part at most
+    `passage_length`. In ``[random]``, `initial` is T5's ``initializer_factor`` (1 in T5), and
+    `matching` must be false.
     """
 
     name = "monot5"
     module_name = "MonoT5Scorer"
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         yield from super().rules()
         if self.random and self.random.matching:
             yield (
                 "random",
-                "matching is true; it is a prior of BERT's layers, which a T5 does not have",
+                "matching is true; it is a prior for BERT's layers, which a T5 does not have: set "
+                "matching = false",
             )
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return a T5 that is to answer."""
+        """Return an untrained model: a T5 that has not learnt to rank."""
         with loading("encoder", encoder):
             scorer = _scorer(encoder, (self.query_length, self.passage_length))
         return sentence_transformers.CrossEncoder(modules=[scorer])
 
     @classmethod
     def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
-        """Return a model from a folder or the Hub: one saved here, or a T5 as it is published.
+        """Return a model from a folder or the Hub: a saved monoT5, or a published T5.
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
@@ -71,7 +72,7 @@ class MonoT5(Reranker):
     def make_encoder(
         self, texts: Iterable[str], folder: Path, _words: str = "whitespace", /
     ) -> None:
-        """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
+        """Write a T5 with random weights; its vocabulary is word pieces, "true" and "false"."""
         shape = self.random
         assert shape is not None
         tokenizer = transformers.PreTrainedTokenizerFast(
@@ -114,7 +115,7 @@ def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
 
 @cache
 def _scorer_class() -> Any:
-    """Return the module of sentence-transformers that asks a T5 about pairs."""
+    """Return the class of sentence-transformers' module that scores pairs with a T5."""
 
     class MonoT5Scorer(sentence_transformers.base.modules.Module):  # type: ignore[misc]
         config_file_name = _SETTINGS
@@ -137,7 +138,7 @@ def _scorer_class() -> Any:
             return list(self.tokenizer(text, add_special_tokens=False, **cut).input_ids)
 
         def preprocess(self, pairs: Any, **_: Any) -> dict[str, Any]:
-            # The parts are cut off one by one, so that the prompt's last word always stands.
+            # Each part is cut off alone, so that the prompt always ends with "Relevant:".
             rows = [
                 self._numbers(f"Query: {query}", self.query_length)
                 + self._numbers(f"Document: {passage}", self.passage_length)
@@ -183,10 +184,10 @@ def _scorer_class() -> Any:
 
 
 def _tokenizer(where: Path) -> Any:
-    """Return T5's tokenizer of a folder, or of an id of the Hub.
+    """Return T5's tokenizer from a folder, or from an id of the Hub.
 
-    Published folders hold SentencePiece's file alone. transformers reads it by the library of that
-    name, takes it for a file of another kind where that fails, and an empty one for a vocabulary.
+    Published folders have only SentencePiece's file. It is checked first: transformers reads a
+    damaged file as another kind, and an empty file as a vocabulary.
 
     Raises:
         DataError: if that file is damaged.
@@ -196,20 +197,20 @@ def _tokenizer(where: Path) -> Any:
         try:
             _sentencepiece.SentencePieceProcessor(model_file=str(pieces))
         except RuntimeError as error:
-            raise DataError(f"{pieces} is no model of SentencePiece; copy it again") from error
+            raise DataError(f"{pieces} is not a SentencePiece model; copy it again") from error
     return transformers.AutoTokenizer.from_pretrained(str(where))
 
 
 def _answer(tokenizer: Any, word: str) -> int:
-    """Return the number of an answer.
+    """Return the token id of an answer.
 
     Raises:
-        UsageError: if it is no single piece of the vocabulary.
+        UsageError: if the answer is not one piece of the vocabulary.
     """
     numbers = tokenizer(word, add_special_tokens=False).input_ids
     if len(numbers) != 1 or numbers[0] == tokenizer.unk_token_id:
         raise UsageError(
-            f"{word!r} is not one piece of the tokenizer's vocabulary, and monoT5 answers with it; "
-            "take T5's own tokenizer"
+            f"{word!r} is not one piece of the tokenizer's vocabulary, and monoT5 generates it; "
+            "use T5's own tokenizer"
         )
     return int(numbers[0])

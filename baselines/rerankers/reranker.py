@@ -1,9 +1,9 @@
-"""Re-rankers, which score pairs of a query and a passage, BM25's first; monoBERT is the plain one.
+"""Rerankers, which score pairs of a query and a passage of BM25's first; and monoBERT.
 
 monoBERT (Nogueira et al., 2019; MS-Shift, section 4) is an encoder that reads query and passage
-together and gives one score. Other re-rankers have other models and the rest from here: their
-training tells the relevant passage of a triple from the others; their search reorders BM25's
-first passages. A model is a sentence-transformers ``CrossEncoder``, whatever its modules are.
+together and returns one score. Other rerankers have other models, and share the training and the
+search of this module. Training ranks a triple's relevant passage above its negatives; search
+reorders BM25's first passages. A model is always a sentence-transformers ``CrossEncoder``.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from msshift_bench.plumbing import counted, slices
 from msshift_bench.search import Ranking
 
 _PAIRS = 32_768
-"""Pairs of a query and a passage to score before scores are saved, as whole queries."""
+"""Pairs of a query and a passage to score before scores are saved, for complete queries."""
 
 
 class RerankSearch(Scorer):
-    """How re-rankers search: they reorder BM25's first `depth` passages."""
+    """The settings of a reranker's search, which reorders BM25's first `depth` passages."""
 
     def check_model(self, model: Any) -> None:
-        """Check that the model gives one score, or two classes.
+        """Check that the model returns one score or two classes.
 
         Raises:
             UsageError: if it has more classes.
         """
         if model.num_labels > 2:
             raise UsageError(
-                f"the model has {model.num_labels} classes; a reranker needs one or two"
+                f"the model has {model.num_labels} classes; give a reranker with one or two"
             )
 
     @property
     def reranks(self) -> int:
-        """The depth: all that it ranks are BM25's first passages."""
+        """The number of BM25's first passages that are reranked: the depth."""
         return self.depth
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the scores of each query with its candidates."""
+        """Yield, for each query, the scores of its candidates; see `Scorer.score`."""
         pairs = [
             (query, str(passages[int(place)]))
             for query, places in zip(queries, candidates, strict=True)
@@ -63,15 +63,15 @@ class RerankSearch(Scorer):
         yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Rerank BM25's first passages, using saved scores."""
+        """Yield each query's ranking of BM25's first passages; read scores that are saved."""
         bm25 = run.bm25()
         run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
             texts = [row.text for row in run.queries]
-            found = run.first_of_bm25(run.queries, self.depth, bm25)
+            candidates = run.first_of_bm25(run.queries, self.depth, bm25)
             rows = [
                 np.array(bm25.ids.rows(list(ranking)), np.int64)
-                for ranking in counted(found, "candidates", len(texts))
+                for ranking in counted(candidates, "candidates", len(texts))
             ]
             distinct = np.unique(np.concatenate(rows))
             doc_ids = bm25.ids.ids[distinct].tolist()
@@ -79,9 +79,9 @@ class RerankSearch(Scorer):
 
         def rankings() -> Iterator[Ranking]:
             for part in slices(len(rows), max(1, _PAIRS // self.depth)):
-                # The digest keeps apart the queries and the passages of several test sets.
-                asked = repr((run.passages_digest(), texts[part]))
-                digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
+                # Test sets with other queries or passages have another digest.
+                identity = repr((run.passages_digest(), texts[part]))
+                digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
                 saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
                 if not saved.stands():
                     chosen = [np.searchsorted(distinct, places) for places in rows[part]]
@@ -100,15 +100,15 @@ class RerankSearch(Scorer):
 
 
 class Reranker(Neural):
-    """One score per pair of a query and a passage.
+    """A system whose model computes one score per pair of a query and a passage.
 
-    It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
+    The model reads at most `query_length` + `passage_length` tokens and cuts off the rest.
 
     Attributes:
-        loss: ``binary``, the cross-entropy of each passage by itself, ``softmax``, over the
-            passages of a triple, or ``hinge``, where the relevant passage is to score 1 more than
-            each other.
-        search: how it reranks.
+        loss: ``binary``: the cross-entropy of each passage alone; ``softmax``: the cross-entropy
+            over the passages of a triple; ``hinge``: 0 if the relevant passage scores at least 1
+            above each negative.
+        search: how the model reranks.
     """
 
     model_type = "CrossEncoder"
@@ -117,11 +117,11 @@ class Reranker(Neural):
     search: RerankSearch
 
     def tag(self, name: str) -> str:
-        """Return the run tag; that it reranks, its name says."""
+        """Return the run tag: the name, recipe and seed, without the depth of the reranking."""
         return super().tag(name).removesuffix(self.search.tag)
 
     def judgement_loss(self, model: Any) -> Any:
-        """Return the recipe's loss."""
+        """Return the loss that `loss` names."""
         functional = torch.nn.functional
 
         def softmax(scores: Any, _labels: Any) -> Any:
@@ -139,20 +139,20 @@ class Reranker(Neural):
         return loss_of_scores(model, chosen)
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return the distance to the teacher's margins or distribution.
+        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe.
 
-        sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
-        all pairs of a batch at once, as the cross-entropies do.
+        For cross-encoders, sentence-transformers has only margin-MSE. These losses read all pairs
+        of a batch together, as the cross-entropies do.
         """
 
         def distance(scores: Any, labels: Any) -> Any:
-            taught = torch.stack(labels).to(scores.device)
-            return distance_to_teacher(scores.float(), taught, self.teacher_loss)
+            teacher_scores = torch.stack(labels).to(scores.device)
+            return distance_to_teacher(scores.float(), teacher_scores, self.teacher_loss)
 
         return loss_of_scores(model, distance)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
-        """Return nothing: the texts go through the encoder together."""
+        """Return `{}`: a query and a passage are one input, without roles and prompts."""
         del model, columns
         return {}
 
@@ -163,7 +163,7 @@ class MonoBert(Reranker):
     name = "monobert"
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an encoder with a head of one score."""
+        """Return an untrained model: an encoder and a head with one score."""
         backbone = load_backbone(
             self,
             encoder,
@@ -175,10 +175,10 @@ class MonoBert(Reranker):
 
 
 def load_module(kind: Any, where: str | Path) -> Any:
-    """Return a CrossEncoder of one module that this package defines.
+    """Return a CrossEncoder with one module that this package defines.
 
     Args:
-        kind: the class of the module; its `load` takes a folder, or an id of the Hub.
+        kind: the class of the module; its `load` reads a folder or an id of the Hub.
         where: the folder, or the id.
 
     Raises:
@@ -190,13 +190,13 @@ def load_module(kind: Any, where: str | Path) -> Any:
     return sentence_transformers.CrossEncoder(modules=[module])
 
 
-def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
-    """Return a loss that reads all pairs of a batch at once, as the trainer takes it.
+def loss_of_scores(model: Any, compute_loss: Callable[[Any, Any], Any]) -> Any:
+    """Return a loss for the trainer that reads all pairs of a batch together.
 
     Args:
         model: a CrossEncoder.
-        of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
-            and the labels, returns the loss.
+        compute_loss: returns the loss for scores and labels. Scores have the shape (queries,
+            passages), with the relevant passage first.
     """
 
     class Loss(torch.nn.Module):
@@ -210,27 +210,27 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
             features = sentence_transformers.util.batch_to_device(
                 self.model.preprocess(pairs), self.model.device
             )
-            # Where several processes train, torch looks for tensors in plain dictionaries.
+            # With several processes, torch finds tensors in plain dictionaries only.
             scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
-            return of_scores(scores, labels)
+            return compute_loss(scores, labels)
 
     return Loss()
 
 
-def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
-    """Return how far a model's scores are from a teacher's, as sentence-transformers' losses do.
+def distance_to_teacher(scores: Any, teacher: Any, kind: str) -> Any:
+    """Return the distance of a model's scores to a teacher's, as sentence-transformers' losses do.
 
     Args:
         scores: a tensor of shape (queries, passages); the relevant passage comes first.
-        taught: the teacher's, of the same shape.
+        teacher: the teacher's scores, a tensor of the same shape.
         kind: ``margin-mse`` or ``kl``.
     """
     functional = torch.nn.functional
     if kind == MARGIN_MSE:
-        return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
+        return functional.mse_loss(scores[:, :1] - scores[:, 1:], teacher[:, :1] - teacher[:, 1:])
     return functional.kl_div(
         functional.log_softmax(scores, dim=1),
-        functional.softmax(taught, dim=1),
+        functional.softmax(teacher, dim=1),
         reduction="batchmean",
     )
 
@@ -238,12 +238,18 @@ def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
 def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
+    """Return the score of each pair, shape (pairs,): a logit, or a difference of two logits.
+
+    Args:
+        model: a CrossEncoder.
+        pairs: (query, passage) texts.
+        batch_size: pairs scored together.
+    """
     scores: npt.NDArray[np.float32] = model.predict(
         list(pairs),
         batch_size=batch_size,
         show_progress_bar=False,
         activation_fn=torch.nn.Identity(),
     )
-    # The published monoBERT scores "irrelevant" and "relevant".
+    # The published monoBERT has two logits: "irrelevant" and "relevant".
     return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]

@@ -1,18 +1,15 @@
 """Networks on the words of a query and a passage, which rerank BM25: KNRM, DUET and PACRR.
 
-KNRM (Xiong et al., SIGIR 2017): kernels count how many words are how similar. Each kernel counts
-the passage's words at one level of similarity to a query word; the score is linear in the
-logarithms of these counts.
+KNRM (Xiong et al., SIGIR 2017): each kernel counts the passage's words at one level of similarity
+to a query word. The score is linear in the logarithms of these counts.
 
-DUET (Mitra et al., WWW 2017): equal words and vectors of words, two models in one. The local model
-reads which words of the query stand where in the passage, weighted by their inverse frequency. The
-distributed model multiplies what convolutions find in the vectors of the query's and the passage's
-words. The score is the sum of theirs.
+DUET (Mitra et al., WWW 2017): the score is the sum of two models' scores. The local model reads the
+positions of the query's words in the passage, weighted by their inverse frequency. The distributed
+model multiplies the outputs of convolutions on the word vectors of the query and of the passage.
 
-PACRR (Hui et al., EMNLP 2017): convolutions find similar runs of words. Square convolutions on the
-similarities of words match runs of up to `longest` words. For each query word and length the
-highest values are kept, and with the word's share of the inverse frequencies they go into a network
-of three layers.
+PACRR (Hui et al., EMNLP 2017): square convolutions on the similarities of words match sequences of
+up to `longest` words. For each query word and length, the highest values are kept. These and the
+word's share of the inverse frequencies are the input of a network with three layers.
 """
 
 from __future__ import annotations
@@ -27,23 +24,24 @@ from msshift_bench.baselines.systems.recipe import BelowOne
 from msshift_bench.libraries import torch
 
 _MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
-"""The kernels' levels of similarity, at first (section 4.4 of the paper)."""
+"""The kernels' initial levels of similarity (section 4.4 of the paper)."""
 
 _WIDTHS = (0.001, *[0.1] * 10)
-"""Their widths, at first: the first kernel counts equal words."""
+"""The kernels' initial widths; the first kernel counts equal words."""
 
 _LEAST = 1e-6
-"""What is added to a count, so that it has a logarithm: Capreolus' value."""
+"""The number that is added to a count before the logarithm: Capreolus' value."""
 
 _RUN = 3
-"""Words that a convolution of the distributed model reads at once."""
+"""Words that a convolution of the distributed model reads together."""
 
 
 class Knrm(WordReranker):
     """KNRM: kernels on the similarities of words, reranks BM25.
 
     Attributes:
-        finetune: whether the vectors are trained, too, as in the paper; Capreolus keeps them.
+        finetune: whether the word vectors are trained, too, as in the paper; in Capreolus they are
+            not.
     """
 
     name = "knrm"
@@ -81,8 +79,8 @@ class Duet(WordReranker):
     Attributes:
         filters: filters of each convolution.
         hidden: size of the local model's hidden layer.
-        pooled: neighbouring runs of the passage of which the highest value counts; there is a value
-            for each place where such a window fits.
+        pooled: the size of the max pooling over the passage, in sequences of 3 words; there is a
+            value for each position of this window.
         dropout: probability, 0 or more and below 1.
     """
 
@@ -95,20 +93,20 @@ class Duet(WordReranker):
     dropout: BelowOne
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         yield from super().rules()
-        runs = self.passage_length - _RUN + 1
-        if self.pooled > runs:
+        most = self.passage_length - _RUN + 1
+        if self.pooled > most:
             yield (
                 "pooled",
-                f"it is {self.pooled}; at most {runs} runs of {_RUN} words are in a passage of "
-                f"passage_length = {self.passage_length}",
+                f"must be at most {most}, the sequences of {_RUN} words in passage_length = "
+                f"{self.passage_length} words, got {self.pooled}",
             )
 
     def network(self, vectors: Any) -> Any:
         """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
         nn, functional = torch.nn, torch.nn.functional
-        recipe = self  # The modules below have a self of their own.
+        recipe = self  # In the classes below, self is a module.
         filters, dimensions = self.filters, vectors.shape[1]
         windows = self.passage_length - _RUN + 1 - self.pooled + 1
 
@@ -142,17 +140,17 @@ class Duet(WordReranker):
                 self.combine = nn.Linear(filters, 1)
                 self.dropout = nn.Dropout(recipe.dropout)
 
-            def runs(self, convolution: Any, words: Any) -> Any:
-                vectors_of = self.embedding(words.clamp(min=0)).transpose(1, 2)
-                return self.dropout(functional.relu(convolution(vectors_of)))
+            def convolve(self, convolution: Any, words: Any) -> Any:
+                word_vectors = self.embedding(words.clamp(min=0)).transpose(1, 2)
+                return self.dropout(functional.relu(convolution(word_vectors)))
 
             def forward(self, query: Any, passage: Any) -> Any:
-                asked = self.query_layer(self.runs(self.query, query).amax(dim=2))
+                left = self.query_layer(self.convolve(self.query, query).amax(dim=2))
                 pooled = functional.max_pool1d(
-                    self.runs(self.passage, passage), recipe.pooled, stride=1
+                    self.convolve(self.passage, passage), recipe.pooled, stride=1
                 )
-                told = self.dropout(functional.relu(self.passage_layer(pooled)))
-                matched = functional.relu(self.windows(asked[:, :, None] * told)).squeeze(2)
+                right = self.dropout(functional.relu(self.passage_layer(pooled)))
+                matched = functional.relu(self.windows(left[:, :, None] * right)).squeeze(2)
                 return self.combine(self.dropout(matched))
 
         class Network(torch.nn.Module):
@@ -172,9 +170,10 @@ class Pacrr(WordReranker):
     """PACRR: convolutions on the similarities of words, reranks BM25.
 
     Attributes:
-        longest: words of the longest run that is matched; a convolution of each size from 1 on.
-        filters: filters of each convolution, of which the highest counts.
-        kept: highest values that are kept for each query word and size.
+        longest: words of the longest sequence that is matched; there is a convolution of each size
+            from 1 to `longest`.
+        filters: filters of each convolution; only the highest value of all filters is used.
+        kept: number of the highest values that are kept for each query word and size.
         hidden: size of the two hidden layers.
     """
 
@@ -187,19 +186,18 @@ class Pacrr(WordReranker):
     hidden: PositiveInt
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         yield from super().rules()
         if self.kept > self.passage_length:
             yield (
                 "kept",
-                f"it is {self.kept}; a passage has no more than passage_length = "
-                f"{self.passage_length} values",
+                f"must be at most passage_length = {self.passage_length}, got {self.kept}",
             )
 
     def network(self, vectors: Any) -> Any:
         """Return the convolutions and the layers that combine their highest values."""
         functional = torch.nn.functional
-        recipe = self  # The modules below have a self of their own.
+        recipe = self  # In the class below, self is a module.
 
         class Network(torch.nn.Module):
             def __init__(self) -> None:
@@ -221,16 +219,16 @@ class Pacrr(WordReranker):
             def forward(self, query: Any, passage: Any, inverse_frequencies: Any) -> Any:
                 kind = self.combine[0].weight.dtype
                 similarities = word_similarities(self.embedding, query, passage)[:, None].to(kind)
-                found = []
+                highest = []
                 for size, convolution in enumerate(self.convolutions, 1):
-                    # Zeros after the last word: a run may begin with it.
-                    filled = functional.pad(similarities, (0, size - 1, 0, size - 1))
-                    strongest = torch.relu(convolution(filled)).amax(dim=1)
-                    found.append(strongest.topk(recipe.kept, dim=2).values)
-                # A query without words has shares of 0, not of nothing.
+                    # Zeros after the last word: a sequence may begin with that word.
+                    padded = functional.pad(similarities, (0, size - 1, 0, size - 1))
+                    strongest = torch.relu(convolution(padded)).amax(dim=1)
+                    highest.append(strongest.topk(recipe.kept, dim=2).values)
+                # In a query without words, all shares are 0.
                 words = query != 0
                 shares = torch.where(words, inverse_frequencies, -1e9).softmax(dim=1) * words
-                values = torch.cat([*found, shares[:, :, None].to(kind)], dim=2)
+                values = torch.cat([*highest, shares[:, :, None].to(kind)], dim=2)
                 return self.combine(values.flatten(1)).squeeze(1)
 
         return Network()

@@ -1,12 +1,12 @@
-"""What the re-rankers that compare words share: words, their vectors, and saved models.
+"""Base of the rerankers that compare words: words, word vectors, and saved models.
 
-They are those of Capreolus (Yates et al., WSDM 2020): text becomes the numbers of its content
-words, cut off and filled up to fixed lengths, and a network turns them into a score. Unlike there,
-places that only fill up count nowhere, as in the papers.
+They follow Capreolus (Yates et al., WSDM 2020). The input of the network is the numbers of a text's
+content words, cut off or padded to fixed lengths; its output is a score. Unlike in Capreolus,
+padding never counts, as in the papers.
 
-Vectors are learnt here, or read from a file. Learnt vectors are the factors of the words' positive
-pointwise mutual information in the collection's passages (Levy, Goldberg and Dagan, TACL 2015, with
-their smoothed contexts and symmetric factors): nothing but the collection decides them.
+Word vectors are learnt from the collection, or read from a file. Learnt vectors are the factors of
+the words' positive pointwise mutual information in the collection's passages. The method, with
+smoothed contexts and symmetric factors, is from Levy, Goldberg and Dagan, TACL 2015.
 """
 
 from __future__ import annotations
@@ -37,36 +37,37 @@ from msshift_bench.search import content_words
 from msshift_bench.settings import Table
 
 _WORDS = "words"
-"""The folder of a saved model's words, and the file of its settings."""
+"""The folder of a saved model's word table, and the name of its file of settings."""
 
 _KEPT_TEXTS = 200_000
-"""Texts whose words are kept: candidates of several queries are cut into words once."""
+"""Most texts whose word numbers are kept in memory, for candidates of several queries."""
 
 _TABLE, _VECTORS = "words.json", "vectors.npy"
-"""The files of a table of words, in its folder."""
+"""The files of a word table, in its folder."""
 
 COLLECTION = "collection"
-"""As `Recipe.encoder`: vectors that are learnt from the collection's passages."""
+"""The value of `Recipe.encoder` for vectors that are learnt from the collection's passages."""
 
 _SMOOTHED = 0.75
-"""The power of the counts of contexts (Levy et al., 2015, section 3.1)."""
+"""The exponent of the counts of contexts (Levy et al., 2015, section 3.1)."""
 
 _UNKNOWN = 0.5
-"""The deviation of the vectors of words that have none, as in Capreolus."""
+"""The standard deviation of random vectors for words without a vector, as in Capreolus."""
 
 _PAIRS = 4_000_000
-"""Pairs of words to count at a time."""
+"""Most pairs of words that are counted at a time."""
 
 _Vectors = npt.NDArray[np.float32]
 
 
 class WordVectors(Table):
-    """The words that a re-ranker knows, and how their vectors are learnt.
+    """The words of a reranker, and how their vectors are learnt.
 
     Attributes:
-        vocabulary: most words: the most frequent ones of the collection. Others match themselves.
-        dimensions: dimensions of a learnt vector; those of a file have their own.
-        window: how many words apart two words may stand to count as neighbours.
+        vocabulary: number of the collection's most frequent words that have a vector. Other words
+            match only themselves.
+        dimensions: dimensions of a learnt vector; a file of vectors has its own.
+        window: most words from a word to its neighbour, for counting neighbours.
     """
 
     vocabulary: PositiveInt
@@ -76,14 +77,14 @@ class WordVectors(Table):
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """The words of a collection.
+    """The words of a collection with their vectors.
 
     Attributes:
-        words: the most frequent first.
-        frequencies: the passages that hold each of them.
-        passages: the passages of the collection.
-        vectors: 32-bit floats of shape (words + 1, dimensions); the first row is zero, and that of
-            the word at place i is i + 1.
+        words: the words, the most frequent first.
+        frequencies: the number of passages with each word.
+        passages: the number of the collection's passages.
+        vectors: 32-bit floats of shape (words + 1, dimensions). Row 0 is zero; row i + 1 belongs to
+            ``words[i]``.
         division: how texts are divided into words (`msshift_bench.words.WORDS`).
     """
 
@@ -94,17 +95,17 @@ class WordTable:
     division: str = "whitespace"
 
     def inverse_frequencies(self) -> dict[str, float]:
-        """Return ln((passages + 1) / (frequency + 1)) by word, 0 or more."""
-        found = np.log((self.passages + 1) / (np.array(self.frequencies) + 1))
-        return dict(zip(self.words, found.tolist(), strict=True))
+        """Return word -> ln((passages + 1) / (frequency + 1)), 0 or more."""
+        logarithms = np.log((self.passages + 1) / (np.array(self.frequencies) + 1))
+        return dict(zip(self.words, logarithms.tolist(), strict=True))
 
     @property
     def inverse_frequency_of_others(self) -> float:
-        """That of a word of no passage."""
+        """The inverse frequency of words that are not in the table: ln(passages + 1)."""
         return float(np.log(self.passages + 1))
 
     def save(self, folder: Path) -> None:
-        """Write the table into a folder that appears once it is complete."""
+        """Write the table into a folder, which appears only when it is complete."""
         with replace_folder(folder) as partial:
             write_array(partial / _VECTORS, self.vectors)
             write_json(
@@ -119,7 +120,7 @@ class WordTable:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a table that `save` wrote."""
+        """Return the table from a folder that `save` wrote."""
         kept: Mapping[str, Any] = json.loads((folder / _TABLE).read_bytes())
         return cls(vectors=np.load(folder / _VECTORS), **kept)
 
@@ -136,15 +137,16 @@ def make_word_table(
 
     Args:
         texts: the passages.
-        settings: how many words, and how vectors are learnt.
-        source: `COLLECTION`, or a file of vectors, plain or compressed: per line a word and its
-            numbers, with or without word2vec's first line.
-        seed: of the vectors of words that have none.
+        settings: the number of words, and how vectors are learnt.
+        source: `COLLECTION`, or a file of vectors, plain or compressed. Each line has a word and
+            its numbers; word2vec's first line may come before.
+        seed: the seed of random vectors, for words without a vector.
         division: how texts are divided into words (`WORDS`).
 
     Raises:
         NotFoundError: if there is no such file.
-        DataError: if a line of it is malformed, or it has no vector for any of the words.
+        DataError: if the passages have no words, a line of the file is malformed, or none of the
+            words has a vector.
     """
     numbers: dict[str, int] = {}
     flat, ends = array("i"), array("q")
@@ -154,11 +156,14 @@ def make_word_table(
         )
         ends.append(len(flat))
     if not numbers:
-        raise DataError("the passages hold no word, so there are no word vectors")
-    found = np.frombuffer(flat, np.int32)
+        raise DataError(
+            "the passages have no words to learn vectors for: give a collection with words, or "
+            "check how the data set divides texts into words"
+        )
+    occurrences = np.frombuffer(flat, np.int32)
     passage_of = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
     frequencies = np.bincount(
-        np.unique(np.stack([passage_of, found]), axis=1)[1], minlength=len(numbers)
+        np.unique(np.stack([passage_of, occurrences]), axis=1)[1], minlength=len(numbers)
     )
     known = list(numbers)
     order = sorted(range(len(known)), key=lambda n: (-int(frequencies[n]), known[n]))
@@ -168,7 +173,8 @@ def make_word_table(
         place = np.full(len(known), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         vectors = _factors(
-            _neighbours(place[found], passage_of, len(words), settings.window), settings.dimensions
+            _neighbours(place[occurrences], passage_of, len(words), settings.window),
+            settings.dimensions,
         )
     else:
         vectors = _from_file(find_vectors(source), words)
@@ -186,7 +192,7 @@ def make_word_table(
 def _neighbours(
     words: npt.NDArray[np.int64], passage_of: npt.NDArray[np.int64], size: int, window: int
 ) -> Any:
-    """Return how often two words stand near each other, as a sparse symmetric matrix."""
+    """Return how often two words are at most `window` words apart, a sparse symmetric matrix."""
     from scipy.sparse import coo_array, csr_array
 
     counts = csr_array((size, size), dtype=np.float64)
@@ -202,15 +208,18 @@ def _neighbours(
 
 
 def _factors(counts: Any, dimensions: int) -> _Vectors:
-    """Return the factors of the positive pointwise mutual information; 0 beyond its rank."""
+    """Return the factors of the words' positive pointwise mutual information.
+
+    The shape is (words, dimensions); columns beyond the rank of the matrix are 0.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.linalg import svds
 
     size = counts.shape[0]
-    found = np.zeros((size, dimensions), np.float32)
+    factors = np.zeros((size, dimensions), np.float32)
     rank = min(dimensions, size - 1)
     if rank < 1 or counts.nnz == 0:
-        return found
+        return factors
     rows = np.asarray(counts.sum(axis=1)).ravel()
     contexts = rows**_SMOOTHED
     row, column = counts.coords
@@ -218,12 +227,12 @@ def _factors(counts: Any, dimensions: int) -> _Vectors:
     positive = np.maximum(0, np.log(counts.data / expected))
     matrix = coo_array((positive, (row, column)), shape=counts.shape).tocsr()
     left, values, _ = svds(matrix, k=rank, v0=np.random.default_rng(0).standard_normal(size))
-    found[:, :rank] = left * np.sqrt(values)
-    return found
+    factors[:, :rank] = left * np.sqrt(values)
+    return factors
 
 
 def find_vectors(source: str) -> Path:
-    """Return the file of word vectors that a recipe names.
+    """Return the path of a file of word vectors, checked to exist.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -238,80 +247,89 @@ def find_vectors(source: str) -> Path:
 
 
 def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
-    """Return the vectors of some words in a file; 0 for words that it lacks."""
+    """Return the vectors of words from a file, shape (words, dimensions); 0 for missing words."""
     place = {word: number for number, word in enumerate(words)}
-    found: _Vectors | None = None
+    vectors: _Vectors | None = None
     missing = set(words)
     for number, word, values in _lines(path):
-        if word not in missing or (found is not None and len(values) > found.shape[1]):
-            continue  # GloVe has some words with a space.
+        if word not in missing or (vectors is not None and len(values) > vectors.shape[1]):
+            continue  # Some of GloVe's words contain a space.
         try:
             vector = np.array(values, np.float32)
         except ValueError:
-            raise DataError(f"{path}:{number}: {word!r} is not followed by numbers only") from None
-        if not len(vector):
-            raise DataError(f"{path}:{number}: {word!r} is followed by no number; is this a list?")
-        if found is None:
-            found = np.zeros((len(words), len(vector)), np.float32)
-        if len(vector) != found.shape[1] or not np.isfinite(vector).all():
             raise DataError(
-                f"{path}:{number}: {word!r} has {len(vector)} numbers; each line must have a word "
-                f"and as many finite numbers as those before, {found.shape[1]}"
+                f"{path}:{number}: {word!r} is not followed by numbers only; give a file of word "
+                "vectors"
+            ) from None
+        if not len(vector):
+            raise DataError(
+                f"{path}:{number}: {word!r} is followed by no number; give a file of word vectors"
             )
-        found[place[word]] = vector
+        if vectors is None:
+            vectors = np.zeros((len(words), len(vector)), np.float32)
+        if len(vector) != vectors.shape[1] or not np.isfinite(vector).all():
+            raise DataError(
+                f"{path}:{number}: {word!r} must have {vectors.shape[1]} finite numbers, like the "
+                f"first word, got {int(np.isfinite(vector).sum())}; correct or remove the line"
+            )
+        vectors[place[word]] = vector
         missing.remove(word)
-    if found is None:
-        raise DataError(f"{path} has a vector for none of the collection's {len(words)} words")
-    return found
+    if vectors is None:
+        raise DataError(
+            f"{path} has a vector for none of the collection's {len(words)} words; give word "
+            "vectors of the same language"
+        )
+    return vectors
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the number, the word and the numbers of each line, without word2vec's first line."""
+    """Yield the line number, the word and its numbers, without word2vec's first line."""
     findings = FindingLog()
     for number, line in numbered_lines(path, findings):
         word, *values = line.rstrip().split(" ")
         if not (number == 1 and len(values) == 1 and word.isdecimal()):
             yield number, word, values
-    findings.stop_if_any(DataError, f"{path} is no file of word vectors:")
+    findings.stop_if_any(DataError, f"{path} is not a file of word vectors:")
 
 
 class WordReranker(Reranker):
-    """A network on the words of a query and a passage.
+    """A reranker with a network on the words of a query and a passage.
 
-    Its `encoder` is ``collection``, for word vectors that are learnt from the passages, or a file
-    of word vectors in the format of GloVe or word2vec (text). Lengths are in words that say
-    something: stop words and single letters are left out.
+    With `encoder` = ``collection``, word vectors are learnt from the passages. Otherwise, `encoder`
+    is a file of word vectors in the format of GloVe or word2vec (text). Lengths are in content
+    words: stop words and single letters are left out.
 
     Attributes:
-        words: the words that it knows, and how vectors are learnt.
+        words: the words with vectors, and how vectors are learnt.
     """
 
     words: WordVectors
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         yield from super().rules()
         if self.encoder == RANDOM:
             yield (
                 "encoder",
-                f"it is {RANDOM!r}; words have vectors that are learnt, encoder = {COLLECTION!r}, "
-                "or the path of a file of them",
+                f"it is {RANDOM!r}; word vectors are learnt or read: use {COLLECTION!r}, or the "
+                "path of a file of word vectors",
             )
 
     @abstractmethod
     def network(self, vectors: Any) -> Any:
-        """Return the untrained network.
+        """Return the untrained network, a torch module.
 
-        It takes the numbers of a batch's words, integers of shapes (pairs, `query_length`) and
-        (pairs, `passage_length`), and the query words' inverse frequencies; it gives one score per
-        pair. 0 is no word; a word without a vector has a number below 0.
+        Its inputs are the numbers of the queries' words, of the passages' words, and the query
+        words' inverse frequencies. Their shapes are (pairs, `query_length`), (pairs,
+        `passage_length`) and (pairs, `query_length`). Its output is one score per pair. The number
+        0 is padding; a word without a vector has a number below 0.
 
         Args:
             vectors: a float tensor of shape (words + 1, dimensions); its first row is zero.
         """
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an untrained network with the words in a folder that `make_encoder` wrote."""
+        """Return an untrained model with the word table in a folder that `make_encoder` wrote."""
         table = WordTable.load(Path(encoder))
         torch.manual_seed(self.seed)
         return sentence_transformers.CrossEncoder(modules=[_scorer_class(type(self))(self, table)])
@@ -321,37 +339,37 @@ class WordReranker(Reranker):
         """Return a model from a folder that `msshift run --keep-model` wrote.
 
         Raises:
-            NotFoundError: if it is no such folder, or it cannot be loaded.
+            NotFoundError: if the folder has no such model, or the model cannot be loaded.
             DataError: if its weights are a pickle.
         """
         del settings
         if not (Path(where) / f"{_WORDS}.json").is_file():
-            error = f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
+            error = f"the file {_WORDS}.json of a saved {cls.name} is missing."
             raise loading_error("model", where, ValueError(error))
         return load_module(_scorer_class(cls), where)
 
     def check_encoder(self) -> None:
-        """Check that the file of vectors is there.
+        """Check that the file of word vectors exists.
 
         Raises:
-            NotFoundError: if it is not.
+            NotFoundError: if it does not.
         """
         if self.encoder != COLLECTION:
             find_vectors(self.encoder)
 
     def makes_encoder(self) -> bool:
-        """Return that it does: the collection decides which words have vectors."""
+        """Return `True`: the word table depends on the collection."""
         return True
 
     def make_encoder(
         self, texts: Iterable[str], folder: Path, words: str = "whitespace", /
     ) -> None:
-        """Write the words and their vectors."""
+        """Write the word table, which takes the place of an encoder; see `Neural.make_encoder`."""
         table = make_word_table(texts, self.words, self.encoder, seed=self.seed, division=words)
         table.save(folder)
 
     def starts_from(self) -> Mapping[str, object] | None:
-        """Return the digest of the file of vectors; `None` if they are learnt here."""
+        """Return the digest of the file of word vectors; `None` without such a file."""
         file = Path(self.encoder).expanduser()
         if self.encoder == COLLECTION or not file.is_file():
             return super().starts_from()
@@ -368,7 +386,7 @@ def _digest(file: Path, _changed: int) -> str:
 
 @cache
 def _scorer_class(architecture: type[WordReranker]) -> Any:
-    """Return the module of sentence-transformers that scores pairs with a network."""
+    """Return the class of sentence-transformers' module that scores pairs with a network."""
 
     class Scorer(sentence_transformers.base.modules.Module):  # type: ignore[misc]
         config_file_name = f"{_WORDS}.json"
@@ -385,9 +403,9 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
             @lru_cache(_KEPT_TEXTS)
             def cut(text: str, length: int) -> tuple[list[int], list[float]]:
                 words = content_words(text, table.division)[:length]
-                filled = [0] * (length - len(words))
+                padding = [0] * (length - len(words))
                 ids = [numbers.get(word) or _number_of_unknown(word) for word in words]
-                return ids + filled, [inverse.get(word, others) for word in words] + filled
+                return ids + padding, [inverse.get(word, others) for word in words] + padding
 
             self._cut = cut
 
@@ -428,20 +446,20 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
 
 
 def _number_of_unknown(word: str) -> int:
-    """Return a number below 0 that two different words hardly share."""
+    """Return a number below 0, a hash of the word."""
     return -1 - keyed_number(word, size=7)
 
 
 def word_similarities(embedding: Any, query: Any, passage: Any) -> Any:
     """Return the cosines of each query word with each passage word, in 32 bits.
 
-    Words without a vector have 1 with themselves and 0 with others, and so have places that hold no
-    word with any.
+    The cosine of a word without a vector is 1 with itself and 0 with other words. The cosine of
+    padding is 0 with all words.
 
     Args:
         embedding: torch's ``Embedding`` of the vectors.
-        query: integers of shape (pairs, query words).
-        passage: integers of shape (pairs, passage words).
+        query: the numbers of words, integers of shape (pairs, query words).
+        passage: the numbers of words, integers of shape (pairs, passage words).
 
     Returns:
         A tensor of shape (pairs, query words, passage words), -1 to 1.

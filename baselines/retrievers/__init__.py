@@ -1,1 +1,1 @@
-"""Systems that search all passages with a model: dense, sparse, late interaction."""
+"""Retrievers, which search all passages with a model: dense, sparse, late interaction."""

@@ -1,8 +1,8 @@
 """The dense bi-encoder of MS-Shift (ECIR 2023, section 4; DPR, EMNLP 2020).
 
-Queries and passages share one encoder; the score is the dot product of their vectors, or their
-cosine, if a model that was trained elsewhere names that. Negatives are the batch's other passages,
-and passages that BM25 ranks high and nobody judged relevant.
+Queries and passages share one encoder. The score is the dot product of their vectors; models that
+were trained elsewhere may use the cosine. Negatives are the batch's other passages, and passages
+that BM25 ranks high and that are not judged relevant.
 """
 
 from __future__ import annotations
@@ -48,33 +48,33 @@ COSINE = "cosine"
 _HALF = "float16"
 
 _LEARNT = 1 << 18
-"""Most vectors from which an index learns where they lie: 0.8 GB with 768 dimensions."""
+"""Most vectors on which an index is trained: 0.8 GB with 768 dimensions."""
 
 _EXTRA = 100
-"""Passages to take beyond the depth, so that ties at the cut are usually inside."""
+"""Passages to retrieve beyond the depth, so that they usually include all ties at the cut."""
 
 _MEASURED = 100
-"""Queries on which the recall of an index is measured."""
+"""Most queries on which the recall of an index is measured."""
 
 _TOGETHER = 1_024
-"""Queries that an index is asked together."""
+"""Most queries that are searched together in an index."""
 
 _CPU_BATCH = 16
-"""Most texts that a processor encodes together: the states of more do not fit its caches."""
+"""Most texts that a CPU encodes together: the states of more do not fit into its caches."""
 
 
 class DenseSearch(BlockSearch):
-    """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
+    """The settings of a bi-encoder's search.
 
     Attributes:
-        index: an index of faiss, in the words of its `index_factory`, e.g. ``HNSW32`` or
-            ``IVF4096,Flat``; it holds all vectors in memory, and finds most of the nearest. Without
-            it, search is exact.
-        index_parameters: what the index is set to, e.g. ``efSearch=2000`` or ``nprobe=64``; more is
-            slower and nearer to exact. Without it, what faiss takes.
-        storage: ``float16`` keeps passages' vectors on disk in half the bytes, rounded; exact
-            search sums their products with the queries' vectors in 32 bits all the same. Without
-            it they are kept as they are, in 32 bits.
+        index: a faiss index, as a string for its `index_factory`, e.g. ``HNSW32`` or
+            ``IVF4096,Flat``. It keeps all vectors in memory, and finds most of the nearest. By
+            default, search is exact.
+        index_parameters: parameters of the index, e.g. ``efSearch=2000`` or ``nprobe=64``. Higher
+            values are slower and nearer to exact. By default, faiss's defaults.
+        storage: ``float16`` rounds the passages' vectors to 16 bits on disk. Exact search still
+            sums their products with the queries' vectors in 32 bits. By default, vectors have 32
+            bits.
     """
 
     similarities: ClassVar[tuple[str, ...]] = SIMILARITIES
@@ -88,39 +88,39 @@ class DenseSearch(BlockSearch):
     _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
+        """Yield each field that conflicts with others, and the problem."""
         if self.index_parameters is not None and self.index is None:
-            yield "index_parameters", "it is of an index; exact search knows none"
+            yield "index_parameters", "exact search has no parameters: set index, or remove it"
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the dot products of each query with its candidates."""
+        """Yield, for each query, the dot products with its candidates; see `Scorer.score`."""
         left = self.vectors(model, queries, query=True)
         right = self.vectors(model, passages, query=False)
         for query, places in zip(left, candidates, strict=True):
             yield right[places] @ query
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return vectors of queries, or the array ``vectors`` of passages.
+        """Return vectors of queries, or the arrays of a block of passages.
 
         Raises:
-            UsageError: if vectors have no dimensions, or queries others than passages.
-            DataError: if a vector is not finite.
+            UsageError: if vectors have 0 dimensions, or queries and passages have different ones.
+            DataError: if a vector is not finite, or too large for 16 bits.
         """
         method = self.methods[query]
         vectors = self.vectors(model, texts, query=query)
         dimensions = vectors.shape[1]
         if not dimensions:
             raise UsageError(
-                f"{method} gave vectors of 0 dimensions; all passages would tie; check the model's "
-                "truncate_dim"
+                f"{method} returned vectors of 0 dimensions, so that all scores would be equal; "
+                "check the model's truncate_dim"
             )
         before, expected = self._dimensions = self._dimensions or (method, dimensions)
         if dimensions != expected:
             raise UsageError(
-                f"{method} gave vectors of {dimensions} dimensions, and {before} of {expected}; "
-                "their dot product needs the same"
+                f"{method} returned vectors of {dimensions} dimensions, and {before} of "
+                f"{expected}; give a model with the same dimensions for both"
             )
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
@@ -130,42 +130,42 @@ class DenseSearch(BlockSearch):
         return vectors if query else self.stored(vectors)
 
     def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
-        """Return the vectors that the model gives texts, of shape (texts, dimensions)."""
+        """Return the model's vectors of texts, 32-bit floats of shape (texts, dimensions)."""
         on_cpu = str(getattr(model, "device", "")) == "cpu"
         size = min(self.batch_size, _CPU_BATCH) if on_cpu else self.batch_size
         return encode_texts(getattr(model, self.methods[query]), texts, size)
 
     def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
-        """Return the arrays of a block of passages.
+        """Return the array ``vectors`` of a block of passages, with 32 or 16 bits.
 
         Raises:
-            DataError: if a number is too large for 16 bits.
+            DataError: if a value is too large for 16 bits.
         """
         if self.storage != _HALF:
             return {"vectors": vectors}
         largest = float(np.abs(vectors).max(initial=0))
         if largest > float(np.finfo(np.float16).max):
             raise DataError(
-                f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
-                'storage = "float16", or normalize the vectors'
+                f"a passage's vector has the value {largest:.6g}, and 16 bits end at 65,504; "
+                'remove storage = "float16", or normalize the vectors'
             )
         return {"vectors": vectors.astype(np.float16)}
 
     def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
-        """Add the dot products with a block's passages, whose vectors have 32 or 16 bits."""
+        """Add the dot products of queries with a block's passages to `best`."""
         best.add_vectors(queries, block["vectors"], rows.start)
 
     @property
     def folder(self) -> str:
-        """The folder of the blocks, which tells apart how many bits they have."""
+        """The folder of the blocks: one name for 16 bits, another for 32."""
         return "passages-16" if self.storage == _HALF else "passages"
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them exactly or by an index."""
+        """Yield each query's ranking, by exact search or an index; encode passages if needed."""
         if self.index is None:
             yield from super().rank(model, run)
             return
-        # A wrong index is refused before the passages are encoded, which may take hours.
+        # Check the index before encoding the passages, which may take hours.
         (vector,) = self.encode(model, self.sides(model, run)[1][:1], query=True)
         index = VectorIndex(self, len(vector))
         queries, passages = self.encoded(model, run)
@@ -182,13 +182,13 @@ class DenseSearch(BlockSearch):
 
 
 class BiEncoder(Neural):
-    """Dense bi-encoder: one vector per text, dot product, in-batch and BM25 negatives.
+    """Dense bi-encoder: one vector per text, dot product.
 
     Attributes:
-        pooling: how token states become one vector: ``cls`` or ``mean``.
+        pooling: how one vector is made from token states: ``cls``, the first, or ``mean``.
         normalize: whether vectors are scaled to length 1, so that dot products are cosines.
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
-        search: how it searches the passages.
+        search: how the model searches the passages.
     """
 
     name = "bi-encoder"
@@ -200,40 +200,40 @@ class BiEncoder(Neural):
     search: DenseSearch
 
     def check_encoder(self) -> None:
-        """Check that the encoder is there, and that faiss knows the index.
+        """Check that the encoder exists, and that faiss accepts the index.
 
         Raises:
             NotFoundError: if there is no such encoder.
-            UsageError: if faiss does not know the index, or it does not go with the dimensions, or
-                the vectors have fewer dimensions than are kept.
+            UsageError: if faiss does not accept the index with these dimensions, or
+                ``model.truncate_dim`` is above the encoder's dimensions.
         """
         super().check_encoder()
-        kept, index = self.model.truncate_dim, self.search.index
-        if kept is None and index is None:
+        truncated, index = self.model.truncate_dim, self.search.index
+        if truncated is None and index is None:
             return
         shape: Any = self.random or load_config(self.encoder, self.model)
         size = shape.hidden if self.random else shape.hidden_size
-        if kept is not None and kept > size:
-            raise UsageError(f"model.truncate_dim must be at most {size}, got {kept}")
+        if truncated is not None and truncated > size:
+            raise UsageError(f"model.truncate_dim must be at most {size}, got {truncated}")
         if index is not None:
-            VectorIndex(self.search, kept or size)
+            VectorIndex(self.search, truncated or size)
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an encoder with the recipe's pooling."""
+        """Return an untrained model: an encoder with the recipe's pooling."""
         backbone = load_backbone(
             self, encoder, query_length=self.query_length, document_length=self.passage_length
         )
         parts = [backbone, _modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
         if self.normalize:
             parts.append(_modules.Normalize())
-        # The first dimensions of a vector of length 1 are shorter: the search scales them again.
+        # A truncated vector of length 1 is shorter than 1, so that the search scales it again.
         cut = self.normalize and self.model.truncate_dim is not None
         return sentence_transformers.SentenceTransformer(
             modules=parts, similarity_fn_name="cosine" if cut else "dot"
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return the distance to the teacher's margins or distribution."""
+        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
         kind = {MARGIN_MSE: _losses.MarginMSELoss, KL: _losses.DistillKLDivLoss}
         return kind[self.teacher_loss](
             model, similarity_fct=scaled(_util.pairwise_dot_score, self.loss_scale)
@@ -255,21 +255,21 @@ def encode_texts(method: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
     Args:
         method: ``encode_query`` or ``encode_document`` of a model.
         texts: the texts to encode.
-        batch_size: texts encoded together; they are sorted by length first.
+        batch_size: texts encoded together; the method sorts texts by length first.
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 class VectorIndex:
-    """An approximate index of faiss.
+    """An approximate faiss index.
 
     Args:
-        settings: which, and what it is set to.
-        dimensions: of a vector.
+        settings: the search settings, which name the index and its parameters.
+        dimensions: the dimensions of a vector.
 
     Raises:
-        UsageError: if faiss does not know it, or it does not go with the dimensions.
+        UsageError: if faiss does not accept the index, its parameters or the dimensions.
     """
 
     def __init__(self, settings: DenseSearch, dimensions: int) -> None:
@@ -286,20 +286,20 @@ class VectorIndex:
         index, parameters = self._settings.index, self._settings.index_parameters
         why = str(error).rpartition(": ")[2].strip()
         return UsageError(
-            f"faiss cannot search by index {index!r} with parameters {parameters!r}: {why}; take "
-            "an index that its index_factory knows, e.g. 'HNSW32' with 'efSearch=2000' or "
+            f"faiss cannot search by index {index!r} with parameters {parameters!r}: {why}; give "
+            "an index that its index_factory accepts, e.g. 'HNSW32' with 'efSearch=2000' or "
             "'IVF64,Flat' with 'nprobe=8'"
         )
 
     def fill(self, passages: EncodedPassages, folder: Path) -> int:
-        """Put all passages into the index, or read it if it was kept; return its bytes.
+        """Read the index from its file, or add all passages and write the file; return its bytes.
 
         Args:
-            passages: blocks that hold ``vectors``.
-            folder: where it is kept; the folder belongs to one model.
+            passages: the encoded passages; each block has ``vectors``.
+            folder: the folder of the file; it must belong to one model.
 
         Raises:
-            UsageError: if there are too few passages to learn from.
+            UsageError: if there are too few passages to train the index.
         """
         names = [file.name for file in passages.files]
         digest = hashlib.sha256(repr([self._settings.index, names]).encode()).hexdigest()
@@ -308,7 +308,7 @@ class VectorIndex:
             self._learn(passages)
             before = _faiss.omp_get_max_threads()
             if "HNSW" in (self._settings.index or ""):
-                _faiss.omp_set_num_threads(1)  # Several would make another graph each time.
+                _faiss.omp_set_num_threads(1)  # With several, the graph differs each time.
             try:
                 for _, block in passages.blocks():
                     self._index.add(block["vectors"].astype(np.float32))
@@ -324,16 +324,16 @@ class VectorIndex:
         if self._index.is_trained:
             return
         step = -(-len(passages.ids) // _LEARNT)
-        some = [block["vectors"][::step] for _, block in passages.blocks()]
+        sample = [block["vectors"][::step] for _, block in passages.blocks()]
         try:
-            self._index.train(np.concatenate(some).astype(np.float32))
+            self._index.train(np.concatenate(sample).astype(np.float32))
         except RuntimeError as error:
             raise self._refusal(error) from error
 
     def search(
         self, queries: npt.NDArray[np.float32], passages: EncodedPassages
     ) -> Iterator[Ranking]:
-        """Rank the passages that the index finds for each query."""
+        """Yield, for each query, a ranking of the passages that the index finds."""
         ids, depth = passages.ids, self._settings.depth
         for part in slices(len(queries), _TOGETHER):
             nearest = self._index.search(queries[part], min(depth + _EXTRA, len(ids)))
@@ -344,15 +344,15 @@ class VectorIndex:
     def recall(
         self, queries: npt.NDArray[np.float32], passages: EncodedPassages
     ) -> dict[str, float]:
-        """Return ``recall``, 0 to 1, and on how many queries it was measured.
+        """Return ``recall``, 0 to 1, and ``recall_queries``, the number of measured queries.
 
-        It is the mean share of the passages of the exact ranking that the index finds.
+        The recall is the mean share of the exact ranking's passages that the index finds.
         """
         count = min(_MEASURED, len(queries))
-        some = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]
-        exact = self._settings.search(some, passages)
+        sample = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]
+        exact_rankings = self._settings.search(sample, passages)
         shares = [
-            len(all_of_them.keys() & ranking.keys()) / len(all_of_them)
-            for all_of_them, ranking in zip(exact, self.search(some, passages), strict=True)
+            len(exact.keys() & ranking.keys()) / len(exact)
+            for exact, ranking in zip(exact_rankings, self.search(sample, passages), strict=True)
         ]
         return {"recall": sum(shares) / count, "recall_queries": count}

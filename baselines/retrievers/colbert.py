@@ -1,9 +1,8 @@
 """ColBERT (Khattab and Zaharia, SIGIR 2020; MS-Shift, section 4).
 
-A text has one vector of a few dimensions and of length 1 per token; queries are filled up with mask
-tokens to a fixed length, unless the recipe says no, and punctuation of passages is left out. The
-score (MaxSim) is the sum, over the tokens of the query, of the highest dot product with a token of
-the passage.
+A text has one vector per token, of few dimensions and of length 1. Queries are filled up with mask
+tokens to a fixed length (`query_augmentation`); punctuation of passages has no vectors. The score
+(MaxSim) sums, over the tokens of the query, the highest dot product with a token of the passage.
 """
 
 from __future__ import annotations
@@ -44,37 +43,37 @@ _losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
 _scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
-"""The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
+"""The first tokens of queries and of passages; BERT's vocabulary has them."""
 
 
 _TILE = {"cpu": (250_000, 128), "cuda": (32_000_000, 4096)}
-"""Dot products at once, and of how many query tokens: 1 MB, which a processor's cache holds, or 128
-MB."""
+"""Most dot products and query tokens that are computed together: 1 MB, which fits into a CPU's
+cache, or 128 MB on a GPU."""
 
 _TOGETHER = 16_384
 """Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
 
 
 class ColBertSearch(BlockSearch):
-    """How passages are searched with ColBERT, beyond what `SearchSettings` says.
+    """The settings of ColBERT's search.
 
     Attributes:
-        candidates: the passages that MaxSim ranks for a query. ``all``: the whole collection, which
-            is exact, and takes time in proportion to its tokens. ``bm25:1000``: BM25's first 1,000;
-            the model then reranks, and its recall is BM25's.
+        candidates: the passages that MaxSim ranks for a query. ``all``: the complete collection,
+            which is exact and takes time in proportion to its tokens. ``bm25:1000``: BM25's first
+            1,000 passages; the model then reranks, and its recall is BM25's.
     """
 
     candidates: CandidatesName = ALL_PASSAGES
 
     @property
     def reranks(self) -> int:
-        """How many of BM25's first passages are the candidates, if they are."""
+        """The number of BM25's first passages that are the candidates; 0 for all passages."""
         return int(self.candidates.partition(":")[2] or 0)
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield MaxSim of each query with its candidates."""
+        """Yield, for each query, MaxSim with its candidates; see `Scorer.score`."""
         left = query_vectors(model, queries, self.batch_size)
         right = passage_vectors(model, passages, self.batch_size)
         tokens = np.split(right["vectors"], np.cumsum(right["lengths"])[:-1])
@@ -83,7 +82,11 @@ class ColBertSearch(BlockSearch):
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return the vectors of queries' tokens, or the arrays of `passage_vectors`."""
+        """Return `query_vectors` or the arrays of `passage_vectors`.
+
+        Raises:
+            DataError: if a vector is not finite.
+        """
         if query:
             vectors = query_vectors(model, texts, self.batch_size)
             finite: Any = np.isfinite(vectors).all(axis=(1, 2))
@@ -95,11 +98,11 @@ class ColBertSearch(BlockSearch):
         return encoded
 
     def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
-        """Add MaxSim with a block's passages."""
+        """Add MaxSim of queries with a block's passages to `best`."""
         best.add(max_sim(queries, block["vectors"], block["lengths"]), rows.start)
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and rank the candidates."""
+        """Yield each query's ranking of the candidates; encode the passages if needed."""
         queries, passages = self.encoded(model, run)
         run.facts["candidates"] = self.described_candidates
         if depth := self.reranks:
@@ -119,12 +122,11 @@ class ColBert(Neural):
     Attributes:
         dimensions: dimensions of a token's vector.
         in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
-            in MS-Shift; ColBERT's paper takes the query's own only.
+            in MS-Shift; ColBERT's paper uses only the query's own negatives.
         loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
         query_augmentation: whether ``[MASK]`` fills every query up to `query_length`, as in
-            ColBERT's paper (section 3.2), which measures what training without it costs (section
-            4.4); true unless `false` is given.
-        search: how it searches the passages.
+            ColBERT's paper (section 3.2; its effect is in section 4.4). By default true.
+        search: how the model searches the passages.
     """
 
     name = "colbert"
@@ -137,15 +139,18 @@ class ColBert(Neural):
     search: ColBertSearch
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
-        filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
+        """Return an untrained model: an encoder and a projection of its token states.
+
+        See ColBERT, section 3.2.
+        """
+        augmented = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
         backbone = load_backbone(
             self,
             encoder,
             document_length=self.passage_length,
-            **(filled if self.query_augmentation else {"query_length": self.query_length}),
+            **(augmented if self.query_augmentation else {"query_length": self.query_length}),
         )
-        # Only tokens that the vocabulary lacks are added.
+        # This adds only tokens that the vocabulary lacks.
         backbone.tokenizer.add_special_tokens(
             {"additional_special_tokens": list(_MARKERS.values())}
         )
@@ -171,7 +176,7 @@ class ColBert(Neural):
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return the distance to the teacher's margins or distribution."""
+        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
         if self.teacher_loss == MARGIN_MSE:
             compare = scaled(_scoring.colbert_scores_pairwise, self.loss_scale)
             return _losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
@@ -179,7 +184,7 @@ class ColBert(Neural):
         return _losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
 
     def judgement_loss(self, model: Any) -> Any:
-        """Return the cross-entropy over the query's own passages, or those of the batch."""
+        """Return the cross-entropy over the query's own passages, or the batch's passages."""
         own = not self.in_batch_negatives
         return _losses.MultiVectorMultipleNegativesRankingLoss(
             model,
@@ -196,28 +201,29 @@ def rerank(
     candidates: Iterable[npt.NDArray[np.int64]],
     depth: int,
 ) -> Iterator[Ranking]:
-    """Rank each query's candidates by MaxSim.
+    """Yield, for each query, its candidates ranked by MaxSim.
 
     Args:
         queries: vectors of shape (queries, tokens, dimensions).
-        passages: blocks that hold ``vectors`` and ``lengths``.
-        candidates: for each query, the rows of its candidates, each once, in any order.
-        depth: passages per ranking.
+        passages: the encoded passages; each block has ``vectors`` and ``lengths``.
+        candidates: for each query, the rows of its candidates in the collection, each once, in any
+            order.
+        depth: most passages per ranking.
     """
-    for asked in batches(zip(queries, candidates, strict=True), _TOGETHER):
-        yield from search_blocks(partial(_add_candidates, asked), passages, len(asked), depth=depth)
+    for batch in batches(zip(queries, candidates, strict=True), _TOGETHER):
+        yield from search_blocks(partial(_add_candidates, batch), passages, len(batch), depth=depth)
 
 
 def _add_candidates(
-    asked: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]],
+    batch: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]],
     best: TopK,
     part: slice,
     block: Arrays,
     rows: slice,
 ) -> None:
-    """Add MaxSim of queries with those of their candidates that are in a block."""
+    """Add MaxSim of queries with their candidates in a block to `best`."""
     starts = np.cumsum(block["lengths"]) - block["lengths"]
-    for place, (query, chosen) in enumerate(asked[part]):
+    for place, (query, chosen) in enumerate(batch[part]):
         inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
         if len(inside):
             lengths = block["lengths"][inside - rows.start]
@@ -238,7 +244,8 @@ def max_sim(
     Args:
         queries: vectors of shape (queries, tokens, dimensions).
         tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
-        lengths: the tokens of each passage; one without a token scores NaN, and is not ranked.
+        lengths: the number of tokens of each passage; a passage without tokens scores NaN, and is
+            not ranked.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     products, columns = _TILE[device]
@@ -250,18 +257,18 @@ def max_sim(
     ]
     scores = np.full((len(lengths), len(queries)), np.nan, np.float32)
     starts = np.cumsum(lengths) - lengths
-    # Passages of one length are one tensor, whose maxima need no bounds.
+    # Passages of equal length form one tensor without padding.
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
         step = max(1, products // (length * together * width))
         for part in np.split(rows, range(step, len(rows), step)):
             places = starts[part] + np.arange(length)[:, None]
             right = torch.from_numpy(tokens[places.ravel()]).to(device).float()
-            found = [
+            sums = [
                 (right @ left).view(length, len(part), -1, width).amax(dim=0).sum(dim=2)
                 for left in lefts
             ]
-            scores[part] = torch.cat(found, dim=1).cpu().numpy()
+            scores[part] = torch.cat(sums, dim=1).cpu().numpy()
     return np.ascontiguousarray(scores.T)
 
 
@@ -270,12 +277,12 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
 
     Args:
         queries: a tensor of shape (queries, tokens, dimensions).
-        passages: a tensor of shape (queries, passages of each, tokens, dimensions).
-        queries_mask: mask of the tokens of queries.
-        documents_mask: mask of the tokens of passages.
+        passages: a tensor of shape (queries, passages per query, tokens, dimensions).
+        queries_mask: mask of the queries' tokens.
+        documents_mask: mask of the passages' tokens.
 
     Returns:
-        A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.
+        A tensor of shape (queries, all passages), for sentence-transformers' in-batch loss.
     """
     own = _scoring.colbert_kd_scores(
         queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
@@ -289,7 +296,7 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
 def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDArray[np.float32]:
     """Return the vectors of queries: 32-bit floats of shape (texts, most tokens, dimensions).
 
-    Rows of zeros fill up shorter queries: they add nothing to MaxSim.
+    Rows of zeros fill up shorter queries; they add 0 to MaxSim.
     """
     encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
     vectors: npt.NDArray[np.float32] = torch.nn.utils.rnn.pad_sequence(
@@ -299,7 +306,10 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 
 
 def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
-    """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
+    """Return the arrays of passages: their tokens' vectors, and the number of tokens of each.
+
+    ``vectors`` are 16-bit floats of shape (all tokens, dimensions); ``lengths`` has shape (texts,).
+    """
     encoded = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
     return {
         "vectors": torch.cat([tokens.half().cpu() for tokens in encoded]).numpy(),

@@ -1,9 +1,9 @@
 """SPLADE-max (Formal et al., "SPLADE v2", 2021; MS-Shift, section 4).
 
-A text is a sparse vector over the vocabulary: the weight of term *j* is the maximum over the
-tokens *i* of ``log(1 + ReLU(w_ij))``, with *w* the logits of the masked language model's head. The
-score is the dot product. The FLOPS regulariser, the sum over the vocabulary of the squared mean
-weight in the batch, makes vectors sparse; its weight rises quadratically from 0.
+A text has a sparse vector over the vocabulary. The weight of term *j* is the maximum over the
+tokens *i* of ``log(1 + ReLU(w_ij))``. *w* are the logits of the masked language model's head. The
+score is the dot product. The FLOPS regulariser makes vectors sparse: it is the sum over the
+vocabulary of the squared mean weight in the batch. Its factor rises quadratically from 0.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _scipy: Any = Library("scipy.sparse")
 _logger = logging.getLogger(__name__)
 
 _DENSE = 512
-"""Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
-BERT's vocabulary."""
+"""Texts whose dense vectors are in memory together, before they are made sparse: 60 MB with BERT's
+vocabulary."""
 
 _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
 
 
 class SparseSearch(BlockSearch):
-    """How SPLADE searches the passages: exactly, on an inverted index."""
+    """The settings of SPLADE's search, which is exact, with an inverted index."""
 
     floor = 0.0
     similarities = ("dot",)
@@ -52,31 +52,35 @@ class SparseSearch(BlockSearch):
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the dot products of each query with its candidates."""
+        """Yield, for each query, the dot products with its candidates; see `Scorer.score`."""
         left = sparse_vectors(model.encode_query, queries, self.batch_size)
         right = sparse_vectors(model.encode_document, passages, self.batch_size)
         for row, places in enumerate(candidates):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return the sparse matrix of queries, or the inverted index of passages."""
+        """Return the sparse matrix of queries, or the inverted index of passages.
+
+        Raises:
+            DataError: if a weight is not finite.
+        """
         method = model.encode_query if query else model.encode_document
         vectors = sparse_vectors(method, texts, self.batch_size)
         check_finite_parts(np.isfinite(vectors.data), np.diff(vectors.indptr), texts)
         return vectors if query else inverted_index(vectors)
 
     def add(self, best: TopK, queries: Any, block: Arrays, rows: slice) -> None:
-        """Add the dot products with a block's passages, of which it has an inverted index.
+        """Add the dot products of queries with a block's inverted index to `best`.
 
-        A score is summed term by term in the order of the vocabulary, so that it does not depend on
-        the other queries.
+        A score is summed term by term in the order of the vocabulary. It therefore does not depend
+        on the other queries.
         """
         postings = Sparse(block["weights"], block["passages"], block["starts"])
         search = partial(best.add_products, queries, postings, rows.start, rows.stop - rows.start)
         in_parallel(search, slices(len(queries.indptr) - 1, BATCH))
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search an inverted index.
+        """Yield each query's ranking from the inverted index; encode the passages if needed.
 
         Raises:
             DataError: if a vector is not finite, or no passage or no query has a term.
@@ -84,12 +88,12 @@ class SparseSearch(BlockSearch):
         check_compiler(run.passage_count)
         queries, passages = self.encoded(model, run)
         terms = sum(len(block["weights"]) for _, block in passages.blocks())
-        for what, count in (("passages", terms), ("queries", queries.nnz)):
+        for side, count in (("passages", terms), ("queries", queries.nnz)):
             if not count:
                 raise DataError(
-                    f"the model gives none of the {what} a term, so that it finds nothing: its "
-                    "regularisers have won; train it again with smaller query_flops and "
-                    "passage_flops, or a lower learning_rate"
+                    f"the model gives none of the {side} a term, as its regularisers were too "
+                    "strong; train it again with smaller query_flops and passage_flops, or a lower "
+                    "learning_rate"
                 )
         per_query, per_passage = queries.nnz / len(run.queries), terms / len(passages.ids)
         run.facts["index"] |= {"terms_per_query": per_query, "terms_per_passage": per_passage}
@@ -108,15 +112,15 @@ class Splade(Neural):
     """SPLADE-max: one sparse vector over the vocabulary per text, FLOPS regulariser.
 
     Attributes:
-        in_batch_negatives: the passages of other queries that are a query's negatives besides its
-            own: ``all`` of the whole batch, relevant or not, whichever part or process holds them;
-            or ``positives``, the relevant ones of the same part on the same process, as in SPLADE's
-            code.
+        in_batch_negatives: the passages of other queries that are a query's negatives, in addition
+            to its own. ``all``: the other queries' relevant passages and negatives, in a part of
+            the batch over all processes. ``positives``: the other queries' relevant passages, in a
+            part of the batch on one process, as in SPLADE's code.
         query_flops: final weight of the FLOPS regulariser on queries.
         passage_flops: final weight of the FLOPS regulariser on passages.
         flops_steps: steps in which both weights rise, with the square of the step.
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
-        search: how it searches the passages.
+        search: how the model searches the passages.
     """
 
     name = "splade"
@@ -130,7 +134,7 @@ class Splade(Neural):
     search: SparseSearch
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an encoder with its masked language model's head and max pooling."""
+        """Return an untrained model: a masked language model with max pooling."""
         backbone = load_backbone(
             self,
             encoder,
@@ -143,17 +147,17 @@ class Splade(Neural):
 
     @classmethod
     def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
-        """Return a model that was saved in a folder, or published on the Hugging Face Hub."""
+        """Return a model from a folder or the Hugging Face Hub; see `Neural.load_model`."""
         return pool_before_log(super().load_model(where, settings))
 
     def training_loss(self, model: Any) -> Any:
-        """Return the loss of judgements, teacher or both, with the regularisers."""
+        """Return the loss of judgements, teacher or both, plus the regularisers."""
 
         class Flops(torch.nn.Module):
-            """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
+            """FLOPS over the texts of all processes (SPLADE v2, equation 4).
 
-            The mean over a part of a batch varies more than the mean over the whole, and its square
-            is higher: with FLOPS of the parts, more processes would mean sparser vectors.
+            The mean over fewer texts varies more, and its square is higher. If each process had its
+            own mean, more processes would cause sparser vectors.
             """
 
             def compute_loss_from_embeddings(self, vectors: Any) -> Any:
@@ -172,19 +176,19 @@ class Splade(Neural):
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return the distance to the teacher's margins or distribution."""
+        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
         compare = scaled(sentence_transformers.util.pairwise_dot_score, self.loss_scale)
         if self.teacher_loss == MARGIN_MSE:
             return _sparse.losses.SparseMarginMSELoss(model, compare)
-        # The library's default temperature of sparse models is not that of others.
+        # For sparse models, the library's default temperature differs.
         return _sparse.losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
 
     def judgement_loss(self, model: Any) -> Any:
-        """Return the cross-entropy over the batch, or over its relevant passages."""
+        """Return the cross-entropy with the negatives that `in_batch_negatives` names."""
         scale = self.loss_scale
 
         class OtherPositives(torch.nn.Module):
-            """Cross-entropy over the positives of a part of a batch and the query's negatives."""
+            """The loss `other_positives_loss`."""
 
             def compute_loss_from_embeddings(self, vectors: Any, _labels: Any) -> Any:
                 return other_positives_loss(vectors, scale)
@@ -196,28 +200,28 @@ class Splade(Neural):
         )
 
     def callbacks(self, loss: Any) -> list[Any]:
-        """Return the callback that lets the regularisers' weights rise."""
+        """Return the callback that raises the regularisers' weights during `flops_steps`."""
         base: Any = _sparse.callbacks.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
         steps = self.flops_steps
 
         class Scheduler(base):  # type: ignore[misc]
             def on_train_begin(self, args: Any, state: Any, control: Any, **other: Any) -> None:
                 super().on_train_begin(args, state, control, **other)
-                # The library takes a ratio of all steps only, and rounds it.
+                # The library accepts only a ratio of all steps, and rounds it.
                 self.warmup_steps = steps
 
         return [Scheduler(loss)]
 
 
 def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
-    """Return the cross-entropy of SPLADE's code, with in-batch negatives of one processor.
+    """Return the cross-entropy of SPLADE's code, with in-batch negatives of one process.
 
-    A query must find its relevant passage among the relevant passages of all given queries and its
-    own negatives; the negatives of other queries take no part (SPLADE v2, equation 5).
+    The negatives of a query are its own and the relevant passages of the other queries. Negatives
+    of other queries are not used (SPLADE v2, equation 5).
 
     Args:
-        vectors: tensors of shape (queries, vocabulary): of the queries, of the relevant passages,
-            and one for each negative.
+        vectors: tensors of shape (queries, vocabulary): first the queries, then their relevant
+            passages, then one tensor for each negative.
         scale: the factor of dot products.
     """
     queries, positives, *negatives = vectors
@@ -228,27 +232,23 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
 
 
 def pool_before_log(model: Any) -> Any:
-    """Let a model take the logarithm of the maximum instead of the maximum of logarithms.
+    """Return the model, changed to pool before it takes the logarithm, which gives equal vectors.
 
-    Both are equal, and the former takes one logarithm per term instead of one per term and token:
-    encoding takes half the time, and training does not keep a second copy of all logits. A saved
-    model does not hold the change.
+    There is then one logarithm per term instead of one per term and token. Encoding takes half the
+    time, and training keeps no second copy of all logits. The change is not saved with the model.
 
     Args:
-        model: a SparseEncoder; one that does not pool like SPLADE-max is left as it is.
-
-    Returns:
-        The same model.
+        model: a SparseEncoder; it is changed in place if it pools like SPLADE-max.
     """
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
         logits, padding = features["token_embeddings"], features["attention_mask"] == 0
-        # Each is faster by a half in its case: gradients are slow with maxima of two and in-place
-        # changes.
+        # Each branch is faster by a half in its case: gradients are slow with pairwise maxima and
+        # in-place changes.
         if torch.is_grad_enabled():
             highest = logits.masked_fill(padding[..., None], 0).max(dim=1).values
         else:
-            # By index: a mask would pass over all logits, of which few are padding.
+            # An index writes the few padding rows only; a mask would read all logits.
             logits[padding.nonzero(as_tuple=True)] = 0
             highest = reduce(torch.maximum, logits.unbind(dim=1))
         features["sentence_embedding"] = torch.log1p(torch.relu(highest))
@@ -290,7 +290,7 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
 
 
 def inverted_index(vectors: Any) -> Arrays:
-    """Return the arrays of the transposed matrix: for each term, its passages and weights.
+    """Return the inverted index of passages: for each term, its passages and weights.
 
     Args:
         vectors: a sparse matrix of shape (passages, vocabulary).

@@ -165,5 +165,5 @@ def test_a_reranker_of_three_classes_is_refused(given: Values) -> None:
         def __init__(self) -> None:
             libraries.torch.nn.Module.__init__(self)
 
-    with pytest.raises(UsageError, match="3 classes; a reranker needs one or two"):
+    with pytest.raises(UsageError, match="3 classes; give a reranker with one or two"):
         evaluate(Wrong(), **given)

@@ -257,7 +257,10 @@ def test_models_and_options_that_are_refused(
         (lambda texts: np.zeros((1, 3)), "encode_document returned an array of shape (1, 3)"),
         (lambda texts: "text", "vectors must be an array or a tensor of numbers, got str"),
         (lambda texts: np.full((len(texts), 3), np.nan), " a vector that is not finite; train"),
-        (lambda texts: np.zeros((len(texts), 3)), "encode_query gave vectors of 16 dimensions, "),
+        (
+            lambda texts: np.zeros((len(texts), 3)),
+            "encode_query returned vectors of 16 dimensions, ",
+        ),
     ],
 )
 def test_vectors_that_are_refused(answer: Callable[..., Any], message: str, data: Path) -> None:

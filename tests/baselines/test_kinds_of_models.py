@@ -439,8 +439,8 @@ def _uneven(folder: Path) -> Any:
 
 
 REFUSED: list[tuple[Callable[[Path], Any], dict[str, Any], str]] = [
-    (lambda folder: bert(folder, truncate_dim=0), {}, "gave vectors of 0 dimensions; all passages"),
-    (_uneven, {}, "encode_query gave vectors of 4 dimensions, and encode_document of 16"),
+    (lambda folder: bert(folder, truncate_dim=0), {}, "returned vectors of 0 dimensions, "),
+    (_uneven, {}, "encode_query returned vectors of 4 dimensions, and encode_document of 16"),
     (bert, {"device": "cuda"}, "device is 'cuda', which torch cannot use on this machine: "),
     (bert, {"device": "gpu"}, "device is 'gpu', which torch cannot use on this machine: "),
     (

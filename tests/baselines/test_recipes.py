@@ -75,8 +75,8 @@ def test_the_recipes_of_zhan(system: str) -> None:
         ({"system": "splade", "dimensions": 8}, "dimensions: there is no such field"),
         ({"system": "colbert", "loss": "binary"}, "loss: there is no such field"),
         ({"system": "monobert", "pooling": "cls"}, "pooling: there is no such field"),
-        ({"system": "duet", "pooled": 39}, "it is 39; at most 38 runs of 3 words are in .* = 40"),
-        ({"system": "pacrr", "kept": 41}, "it is 41; .* no more than passage_length = 40 values"),
+        ({"system": "duet", "pooled": 39}, "pooled: must be at most 38, .* = 40 words, got 39"),
+        ({"system": "pacrr", "kept": 41}, "kept: must be at most passage_length = 40, got 41"),
         ({"system": "monot5", "random": {"matching": True}}, "matching is true; .* a T5 does not"),
     ],
 )

@@ -182,8 +182,8 @@ def test_vectors_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("apple 1 2\ntrain 1\n", r":2: 'train' has 1 numbers; .* before, 2"),
-        ("apple 1 nan\n", r":1: 'apple' has 2 numbers; each .* finite"),
+        ("apple 1 2\ntrain 1\n", r":2: 'train' must have 2 finite numbers, .* got 1"),
+        ("apple 1 nan\n", r":1: 'apple' must have 2 finite numbers, .* got 1"),
         ("apple one two\n", r":1: 'apple' is not followed by numbers only"),
         ("apple\nbanana\n", r":1: 'apple' is followed by no number"),
         ("aardvark 1 2\n", r" has a vector for none of the collection's 10 words"),
@@ -213,9 +213,11 @@ def test_word_vectors_are_known_by_their_digest(tmp_path: Path) -> None:
     assert given.starts_from() != facts
     # Vectors that are learnt from the passages follow from recipe and collection.
     assert recipe.starts_from() is None
-    with pytest.raises(UsageError, match="words have vectors that are learnt, encoder = 'coll"):
+    with pytest.raises(UsageError, match="word vectors are learnt or read: use 'collection'"):
         recipe.changed(encoder="random")
-    with pytest.raises(DataError, match="hold no word"):
+    with pytest.raises(DataError, match="have no words"):
         table_of(texts=["the of", ""])
-    with pytest.raises(NotFoundError, match=rf"{tmp_path}: knrm is saved with a file words.json"):
+    with pytest.raises(
+        NotFoundError, match=rf"{tmp_path}: the file words.json of a saved knrm is missing"
+    ):
         find_systems()["knrm"].load_model(tmp_path)

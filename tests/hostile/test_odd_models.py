@@ -32,7 +32,7 @@ def data(build_once: Build) -> Path:
 @pytest.mark.parametrize(
     ("encode", "message"),
     [
-        (lambda texts: np.zeros((len(texts), 0)), "gave vectors of 0 dimensions"),
+        (lambda texts: np.zeros((len(texts), 0)), "returned vectors of 0 dimensions"),
         (lambda texts: np.ones((len(texts), 3), np.complex64), "complex64 is not"),
         (lambda texts: [[1j, 2.0] for _ in texts], "complex128 is not"),
     ],

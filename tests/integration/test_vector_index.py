@@ -138,5 +138,5 @@ def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:
     search = DenseSearch(storage="float16")
     kept = search.stored(np.array([[0.5, -65_504.0]], np.float32))["vectors"]
     assert (kept.dtype, kept.tolist()) == (np.float16, [[0.5, -65_504.0]])
-    with pytest.raises(DataError, match=r"holds 70000, and 16 bits end at 65,504; leave out"):
+    with pytest.raises(DataError, match=r"value 70000, and 16 bits end at 65,504; remove"):
         search.stored(np.array([[1.0], [-70_000.0]], np.float32))

@@ -136,7 +136,7 @@ def test_a_damaged_file_of_pieces_is_refused(keep: int, published: Path, tmp_pat
     folder = Path(shutil.copytree(published, tmp_path / "damaged"))
     pieces = folder / "spiece.model"
     pieces.write_bytes(pieces.read_bytes()[:keep])
-    with pytest.raises(DataError, match=r"spiece\.model is no model of SentencePiece; copy it ag"):
+    with pytest.raises(DataError, match=r"spiece\.model is not a SentencePiece model; copy it ag"):
         MonoT5.load_model(folder)
 
 
