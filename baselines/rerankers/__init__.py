@@ -1,1 +1,1 @@
-"""Systems that reorder BM25's first passages."""
+"""Rerankers, which reorder BM25's first passages."""

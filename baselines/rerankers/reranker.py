@@ -1,9 +1,9 @@
 """Rerankers, which score pairs of a query and a passage of BM25's first; and monoBERT.
 
 monoBERT (Nogueira et al., 2019; MS-Shift, section 4) is an encoder that reads query and passage
-together and returns one score. Other rerankers have other models, and share the training and the
-search of this module. Training ranks a triple's relevant passage above its negatives; search
-reorders BM25's first passages. A model is always a sentence-transformers ``CrossEncoder``.
+together and returns one score. Other rerankers share the training and the search of this module.
+Training ranks a triple's relevant passage above its negatives; search reorders BM25's first
+passages. A model is a sentence-transformers ``CrossEncoder``.
 """
 
 from __future__ import annotations
@@ -139,11 +139,8 @@ class Reranker(Neural):
         return loss_of_scores(model, chosen)
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe.
-
-        For cross-encoders, sentence-transformers has only margin-MSE. These losses read all pairs
-        of a batch together, as the cross-entropies do.
-        """
+        """Return the loss `teacher_loss`: margin-MSE or the Kullback-Leibler divergence."""
+        # For cross-encoders, sentence-transformers has only margin-MSE.
 
         def distance(scores: Any, labels: Any) -> Any:
             teacher_scores = torch.stack(labels).to(scores.device)
@@ -238,13 +235,7 @@ def distance_to_teacher(scores: Any, teacher: Any, kind: str) -> Any:
 def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the score of each pair, shape (pairs,): a logit, or a difference of two logits.
-
-    Args:
-        model: a CrossEncoder.
-        pairs: (query, passage) texts.
-        batch_size: pairs scored together.
-    """
+    """Return the score of each (query, passage): a logit, or a difference of two logits."""
     scores: npt.NDArray[np.float32] = model.predict(
         list(pairs),
         batch_size=batch_size,

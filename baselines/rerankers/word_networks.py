@@ -40,8 +40,7 @@ class Knrm(WordReranker):
     """KNRM: kernels on the similarities of words, reranks BM25.
 
     Attributes:
-        finetune: whether the word vectors are trained, too, as in the paper; in Capreolus they are
-            not.
+        finetune: whether the word vectors are trained, too: true in the paper, false in Capreolus.
     """
 
     name = "knrm"

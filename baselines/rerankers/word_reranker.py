@@ -319,10 +319,10 @@ class WordReranker(Reranker):
     def network(self, vectors: Any) -> Any:
         """Return the untrained network, a torch module.
 
-        Its inputs are the numbers of the queries' words, of the passages' words, and the query
-        words' inverse frequencies. Their shapes are (pairs, `query_length`), (pairs,
-        `passage_length`) and (pairs, `query_length`). Its output is one score per pair. The number
-        0 is padding; a word without a vector has a number below 0.
+        Its inputs are the numbers of the queries' and the passages' words, and the query words'
+        inverse frequencies. The integers have the shapes (pairs, `query_length`) and (pairs,
+        `passage_length`). 0 is padding; a word without a vector has a number below 0. Its output
+        is one score per pair.
 
         Args:
             vectors: a float tensor of shape (words + 1, dimensions); its first row is zero.

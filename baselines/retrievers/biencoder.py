@@ -105,7 +105,7 @@ class DenseSearch(BlockSearch):
         """Return vectors of queries, or the arrays of a block of passages.
 
         Raises:
-            UsageError: if vectors have 0 dimensions, or queries and passages have different ones.
+            UsageError: if the dimensions are 0, or differ between queries and passages.
             DataError: if a vector is not finite, or too large for 16 bits.
         """
         method = self.methods[query]
@@ -233,7 +233,7 @@ class BiEncoder(Neural):
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
+        """Return the loss `teacher_loss`: margin-MSE or the Kullback-Leibler divergence."""
         kind = {MARGIN_MSE: _losses.MarginMSELoss, KL: _losses.DistillKLDivLoss}
         return kind[self.teacher_loss](
             model, similarity_fct=scaled(_util.pairwise_dot_score, self.loss_scale)

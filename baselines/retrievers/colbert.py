@@ -176,7 +176,7 @@ class ColBert(Neural):
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
+        """Return the loss `teacher_loss`: margin-MSE or the Kullback-Leibler divergence."""
         if self.teacher_loss == MARGIN_MSE:
             compare = scaled(_scoring.colbert_scores_pairwise, self.loss_scale)
             return _losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
@@ -185,13 +185,12 @@ class ColBert(Neural):
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the query's own passages, or the batch's passages."""
-        own = not self.in_batch_negatives
         return _losses.MultiVectorMultipleNegativesRankingLoss(
             model,
             scale=self.loss_scale,
-            similarity_fct=own_passages if own else _scoring.colbert_scores,
+            similarity_fct=_scoring.colbert_scores if self.in_batch_negatives else own_passages,
             gather_across_devices=sentence_transformers.util.distributed.is_dist_initialized()
-            and not own,
+            and self.in_batch_negatives,
         )
 
 

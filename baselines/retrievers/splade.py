@@ -176,7 +176,7 @@ class Splade(Neural):
         )
 
     def teacher_distance(self, model: Any) -> Any:
-        """Return margin-MSE or the Kullback-Leibler divergence, by the recipe."""
+        """Return the loss `teacher_loss`: margin-MSE or the Kullback-Leibler divergence."""
         compare = scaled(sentence_transformers.util.pairwise_dot_score, self.loss_scale)
         if self.teacher_loss == MARGIN_MSE:
             return _sparse.losses.SparseMarginMSELoss(model, compare)

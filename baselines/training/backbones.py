@@ -168,8 +168,7 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
         where: the folder, or the id of the Hugging Face Hub.
 
     Raises:
-        NotFoundError: if the encoder or model does not exist, or its files are cut off or do not
-            match.
+        NotFoundError: if there is no such encoder or model, or it cannot be loaded.
         DataError: if its weights are pickles.
     """
     try:
@@ -183,8 +182,8 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     """Return an encoder's transformer as a module of sentence-transformers.
 
     Args:
-        recipe: the recipe, for its settings of models and its seed.
-        encoder: the encoder: a folder, or an id of the Hugging Face Hub.
+        recipe: the recipe, for its seed and settings of models.
+        encoder: a folder, or an id of the Hugging Face Hub.
         **options: options of sentence-transformers' module ``Transformer``.
 
     Raises:

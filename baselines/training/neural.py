@@ -66,8 +66,7 @@ class Neural(Recipe, System):
     """A system whose recipe trains one model per held-out group.
 
     Attributes:
-        module_name: the name of the class of a saved model's first module; "" if that is a
-            transformer.
+        module_name: the class of a saved model's first module; "" for a transformer.
         search: how the model searches the passages.
         triples: the triples to train on: ``released`` (the data set's), ``mine`` (with the recipe's
             own negatives), or ``auto``. ``auto`` uses the data set's triples if it has some and the
@@ -143,16 +142,13 @@ class Neural(Recipe, System):
         require_libraries(self.name)
 
     def check(self, run: Run) -> None:
-        """Check that the training can run, before other models are trained; skip a trained model.
-
-        Training needs BM25, the encoder, and a machine that supports the precision. The training
-        queries must fill all batches with this seed.
+        """Check that the training can run; return at once if the model is trained.
 
         Raises:
-            UsageError: if several GPUs cannot share a training.
+            UsageError: if several GPUs cannot share the training.
             NotFoundError: if there is no such encoder.
-            MissingError: if BM25's library or a GPU is missing.
-            DataError: if a batch cannot be filled.
+            MissingError: if BM25's library, or a GPU for the precision, is missing.
+            DataError: if the training queries cannot fill a batch with this seed.
         """
         part = self.batch_size // self.accumulate
         if self.parts > 1 and run.gpus > 1:
@@ -449,9 +445,8 @@ def _fit_together(system: Neural, work: Path, name: str, sets: ValidationSet | N
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:
     """Return the loss `first + weight * second`.
 
-    If both losses accept vectors, the model encodes each text once: losses of dense and sparse
-    models do. Losses of multi-vector models and cross-encoders accept texts only, so that the model
-    reads each text twice.
+    The losses of dense and sparse models accept vectors, so that the model encodes each text once.
+    The losses of multi-vector models and cross-encoders each read the texts.
 
     Args:
         first: a loss of sentence-transformers.

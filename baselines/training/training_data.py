@@ -78,11 +78,10 @@ def plan_batches(
 ) -> Iterator[list[TrainingTuple]]:
     """Yield the batch of each step.
 
-    Every round uses each example once, in an order that depends on the seed and the round. Each
-    time, an example has the next negatives of its pool; after its end, the pool begins again.
-    In-batch negatives are never judged relevant: an example waits for the next batch if it would
-    add a passage relevant to another query of the batch. It also waits if the batch has a passage
-    relevant to the example's query.
+    Every round uses each example once, in an order that depends on the seed and the round. In each
+    round, an example has the next negatives of its pool, which begins again after its end. In-batch
+    negatives are never judged relevant: an example waits for the next batch if one of its passages
+    is relevant to another query of the batch, or the reverse.
 
     Args:
         examples: the training examples, in any order.
@@ -302,10 +301,6 @@ def check_batches(run: Run, recipe: Recipe) -> None:
     As examples that share passages cannot be in one batch, few examples cannot fill a batch with
     some seeds. More than `_CERTAIN` queries per place of a batch always can.
 
-    Args:
-        run: the training queries and the collection.
-        recipe: the recipe.
-
     Raises:
         DataError: if a batch cannot be filled.
     """
@@ -408,12 +403,12 @@ def released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequenc
 
 
 def pair_examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
-    """Return an example for every training query and relevant passage of the collection.
+    """Return an example for every training query and each of its relevant passages.
 
     Args:
         run: the training queries and the excluded passages.
-        ids: the doc_ids of the collection.
-        pools: the negatives of each training query, in their order.
+        ids: the doc_ids of the collection; relevant passages that it lacks are left out.
+        pools: the negatives of each training query.
     """
     rows, barred = zip(run.train, pools, strict=True), run.exclusions.of_query
     return [
@@ -433,10 +428,10 @@ def part_folder(work: Path, number: int = 0) -> Path:
 class TriplesInParts:
     """The triples of a training, made part by part; most trainings have one part.
 
-    As a sequence, it has `steps` * ``batch_size`` triples. The trainer reads one batch ahead, and
-    so reads a batch after the last part that exists: it gets copies of the last triple, and
-    training stops before it uses them. With several parts, several GPUs or a teacher, the triples
-    are written to the run's work folder, for other processes.
+    As a sequence, it has `steps` * ``batch_size`` triples. The trainer reads one batch ahead: after
+    the last part that exists it gets copies of the last triple, which training never uses. With
+    several parts, several GPUs or a teacher, the run's work folder keeps the triples for other
+    processes.
 
     Args:
         run: the training queries and the collection.

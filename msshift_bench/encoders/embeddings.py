@@ -141,8 +141,8 @@ def embed_queries(
 def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     """Return the SHA-256 of query_ids and vectors: 64 hexadecimal digits.
 
-    Its input is the ids as a JSON array, a line break, and the vectors. They are written row by
-    row, as little-endian 32-bit floats.
+    Its input is the ids as a JSON array, a line break, and the vectors row by row, as
+    little-endian 32-bit floats.
     """
     rows = (vectors[part].astype("<f4").tobytes() for part in slices(len(vectors), _ROWS))
     return sha256_of_parts(chain([_compact(list(query_ids)) + b"\n"], rows))
@@ -190,7 +190,7 @@ def _write_vectors(
     blocks_folder: Path,
     final: Path,
 ) -> None:
-    """Embed `texts`, and write one vector per query; `places` are the indices of their texts."""
+    """Embed `texts`, and write one vector per query; `places` has the index of its text."""
     if spec.name == TERMS:
         report_progress("embed", 0, len(texts))
         vectors = term_vectors([divide(text, spec.words) for text in texts])

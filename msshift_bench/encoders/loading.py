@@ -38,12 +38,10 @@ def load_model(
 ) -> Any:
     """Return a model of sentence-transformers as it was saved.
 
-    Of the settings, only `OF_LOADING` are used; `ModelSettings.set_up` applies the others.
-
     Args:
         model_type: the name of the model's class, e.g. ``SentenceTransformer``.
         where: a folder, or an id of the Hugging Face Hub.
-        settings: the settings.
+        settings: the settings; only `OF_LOADING` are used, `ModelSettings.set_up` applies others.
         **options: further options of the class.
 
     Raises:

@@ -23,7 +23,7 @@ OF_LOADING = (*_OF_HUB, "model_kwargs")
 
 
 class ModelSettings(Table):
-    """How a model of sentence-transformers is loaded, and how it encodes.
+    """Settings with which a model of sentence-transformers is loaded and encodes.
 
     Attributes:
         query_prompt: the text before each query, or the name of a prompt that the model has.
@@ -84,17 +84,13 @@ class ModelSettings(Table):
         return settings
 
     def given(self) -> list[str]:
-        """Return the names of the settings that do not have their defaults."""
+        """Return the names of the settings that differ from their defaults."""
         fields = type(self).model_fields.items()
         return [name for name, field in fields if getattr(self, name) != field.default]
 
     @classmethod
     def lacked_by(cls, system: Any) -> dict[str, str]:
-        """Return each setting that models of a system's kind lack -> the kinds that have it.
-
-        Args:
-            system: the class in `neural_systems` for the kind of the model.
-        """
+        """Return each setting that models of a system's kind lack -> the kinds that have it."""
         lacks = {
             "bi-encoders": _OF_VECTORS if system.model_type != "SentenceTransformer" else (),
             "models that encode": _OF_SIDES if system.model_type == "CrossEncoder" else (),

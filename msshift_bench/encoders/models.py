@@ -1,10 +1,10 @@
 """Encoders of queries: find, identify, load and run them.
 
 sentence-transformers loads all encoders: its own models as they were saved, other encoders as a
-transformer followed by a pooling. An encoder always gets `ROWS` texts in a batch, all
-of the same number of tokens. Matrix products of one shape are summed in one order. A text's vector
-therefore depends neither on the other texts in its batch nor on the number of threads.
-`msshift_bench.encoders.embeddings` forms such batches.
+transformer followed by a pooling. An encoder always gets `ROWS` texts in a batch, all of the same
+number of tokens; `msshift_bench.encoders.embeddings` forms such batches. Matrix products of one
+shape are summed in one order. A text's vector therefore depends neither on the other texts in its
+batch nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class EncoderSource:
 
     Attributes:
         folder: the folder of its files; `None` for `TERMS`.
-        sha256: the digest of the names and bytes of its configuration, weights and tokenizer. For
-            `TERMS`, the digest of its name and parameters.
+        sha256: the digest of the names and bytes of its files; for `TERMS`, of its name and
+            parameters.
         libraries: library -> version, for the libraries that determine the last bits of vectors.
     """
 
