@@ -122,7 +122,7 @@ def test_an_index_that_faiss_does_not_know(name: str, parameters: str | None, wh
 
 
 def test_requests_that_are_refused(passages: EncodedPassages, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="index_parameters: it is of an index; exact search"):
+    with pytest.raises(UsageError, match="index_parameters: exact search has no parameters: set"):
         DenseSearch.with_defaults({"index_parameters": "nprobe=3"}, "the search with bi-encoder")
     with pytest.raises(UsageError, match=r"cannot search by index 'IVF4096,Flat' .*2000"):
         index("IVF4096,Flat", None).fill(passages, tmp_path)
