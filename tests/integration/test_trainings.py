@@ -181,7 +181,9 @@ def test_a_training_that_ended_early_does_not_continue_after_an_interrupt(
 @pytest.mark.extended
 def test_a_training_whose_scores_are_not_finite_is_refused(data: Path, tmp_path: Path) -> None:
     changes = {"validation": VALIDATION, "learning_rate": 1e30, "warmup_steps": 0}
-    with pytest.raises(DataError, match=r"scores of bi-encoder are not finite .* lower learning_r"):
+    with pytest.raises(
+        DataError, match=r"scores of bi-encoder are no longer finite; .* lower learning_r"
+    ):
         train(data, tmp_path, **changes)
     assert not list(tmp_path.rglob("*.run.gz"))
 
