@@ -175,9 +175,9 @@ def _scorer_class() -> Any:
             where = Path(model_name_or_path) / subfolder
             if not where.is_dir():
                 return _scorer(model_name_or_path, _LENGTHS)
-            kept = cls.load_config(str(where), local_files_only=True)
+            config = cls.load_config(str(where), local_files_only=True)
             return _scorer(
-                where, (kept["query_length"], kept["passage_length"]) if kept else _LENGTHS
+                where, (config["query_length"], config["passage_length"]) if config else _LENGTHS
             )
 
     return MonoT5Scorer

@@ -84,8 +84,8 @@ class RerankSearch(Scorer):
                 digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
                 saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
                 if not saved.stands():
-                    chosen = [np.searchsorted(distinct, places) for places in rows[part]]
-                    scores = list(self.score(model, texts[part], passages, chosen))
+                    indices = [np.searchsorted(distinct, places) for places in rows[part]]
+                    scores = list(self.score(model, texts[part], passages, indices))
                     for row, places, values in zip(
                         run.queries[part], rows[part], scores, strict=True
                     ):
@@ -135,8 +135,8 @@ class Reranker(Neural):
         def hinge(scores: Any, _labels: Any) -> Any:
             return functional.relu(1 - scores[:, :1] + scores[:, 1:]).mean()
 
-        chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[self.loss]
-        return loss_of_scores(model, chosen)
+        compute_loss = {"softmax": softmax, "binary": binary, "hinge": hinge}[self.loss]
+        return loss_of_scores(model, compute_loss)
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the loss `teacher_loss`: margin-MSE or the Kullback-Leibler divergence."""

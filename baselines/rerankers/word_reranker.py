@@ -145,8 +145,8 @@ def make_word_table(
 
     Raises:
         NotFoundError: if there is no such file.
-        DataError: if the passages have no words, a line of the file is malformed, or none of the
-            words has a vector.
+        DataError: if the passages have no words, a line of the file is malformed, or no word has a
+            vector.
     """
     numbers: dict[str, int] = {}
     flat, ends = array("i"), array("q")
@@ -435,8 +435,8 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
         @classmethod
         def load(cls, model_name_or_path: str, subfolder: str = "", **_: Any) -> Any:
             folder = Path(model_name_or_path) / subfolder
-            kept = cls.load_config(str(folder), local_files_only=True)["recipe"]
-            recipe = architecture.model_validate(kept)
+            values = cls.load_config(str(folder), local_files_only=True)["recipe"]
+            recipe = architecture.model_validate(values)
             model = cls(recipe, WordTable.load(folder / _WORDS))
             cls.load_torch_weights(str(folder), model=model, local_files_only=True)
             return model

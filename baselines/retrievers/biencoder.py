@@ -338,8 +338,8 @@ class VectorIndex:
         for part in slices(len(queries), _TOGETHER):
             nearest = self._index.search(queries[part], min(depth + _EXTRA, len(ids)))
             for scores, rows in zip(*nearest, strict=True):
-                held = rows >= 0
-                yield best_of(ids, rows[held], scores[held], depth)
+                is_found = rows >= 0
+                yield best_of(ids, rows[is_found], scores[is_found], depth)
 
     def recall(
         self, queries: npt.NDArray[np.float32], passages: EncodedPassages

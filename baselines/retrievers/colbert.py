@@ -283,12 +283,12 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Returns:
         A tensor of shape (queries, all passages), for sentence-transformers' in-batch loss.
     """
-    own = _scoring.colbert_kd_scores(
+    own_scores = _scoring.colbert_kd_scores(
         queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
     )
-    scores = own.new_full((len(own), *own.shape), -torch.inf)
-    each = torch.arange(len(own))
-    scores[each, each] = own
+    scores = own_scores.new_full((len(own_scores), *own_scores.shape), -torch.inf)
+    diagonal = torch.arange(len(own_scores))
+    scores[diagonal, diagonal] = own_scores
     return scores.flatten(1)
 
 

@@ -225,8 +225,8 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
         scale: the factor of dot products.
     """
     queries, positives, *negatives = vectors
-    own = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
-    scores = torch.cat([queries @ positives.T, *own], dim=1) * scale
+    own_scores = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
+    scores = torch.cat([queries @ positives.T, *own_scores], dim=1) * scale
     labels = torch.arange(len(queries), device=scores.device)
     return torch.nn.functional.cross_entropy(scores, labels)
 

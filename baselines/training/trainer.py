@@ -246,7 +246,7 @@ def fit(
             "greater_is_better": True,
             "restore_callback_states_from_checkpoint": True,
         }
-    chosen = getattr(library, f"{kind}TrainingArguments")(
+    training_arguments = getattr(library, f"{kind}TrainingArguments")(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
         per_device_train_batch_size=part,
@@ -278,12 +278,12 @@ def fit(
         **arguments,
     )
     # A single process would divide each batch among all visible GPUs.
-    chosen._n_gpu = min(chosen.n_gpu, 1)
+    training_arguments._n_gpu = min(training_arguments.n_gpu, 1)
     if loss is not None:
-        options["loss"], more = loss()
-        callbacks = [*more, *callbacks]
+        options["loss"], loss_callbacks = loss()
+        callbacks = [*loss_callbacks, *callbacks]
     running = Trainer(
-        model=model, args=chosen, train_dataset=examples, callbacks=callbacks, **options
+        model=model, args=training_arguments, train_dataset=examples, callbacks=callbacks, **options
     )
     running.remove_callback(transformers.PrinterCallback)
     checkpoint = last_checkpoint(folder)
@@ -432,8 +432,10 @@ def choose_candidates(
     Raises:
         DataError: if no validation query has a relevant passage in the collection.
     """
-    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation}
-    usable = [row for row in run.validation if held[row.query_id]]
+    relevant_of = {
+        row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation
+    }
+    usable = [row for row in run.validation if relevant_of[row.query_id]]
     if not usable:
         raise DataError(
             f"none of {len(run.validation)} validation queries has a relevant passage in "
@@ -446,7 +448,7 @@ def choose_candidates(
             {doc_id: doc_id in relevant for doc_id in sorted(relevant | {*ranking}, reverse=True)},
         )
         for row, ranking in zip(chosen, run.first_of_bm25(chosen, depth, index), strict=True)
-        for relevant in [held[row.query_id]]
+        for relevant in [relevant_of[row.query_id]]
     ]
 
 

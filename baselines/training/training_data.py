@@ -81,7 +81,7 @@ def plan_batches(
     Every round uses each example once, in an order that depends on the seed and the round. In each
     round, an example has the next negatives of its pool, which begins again after its end. In-batch
     negatives are never judged relevant: an example waits for the next batch if one of its passages
-    is relevant to another query of the batch, or the reverse.
+    is relevant to another query, or the reverse.
 
     Args:
         examples: the training examples, in any order.
@@ -250,9 +250,8 @@ def make_training_data(
 
     They depend on the training queries, the collection and these fields of the recipe:
     ``batch_size``, ``steps``, ``epochs``, ``seed``, and all fields that begin with ``negatives``.
-    If the run has the data set's triples, the negatives of a query and relevant passage come from
-    them, in their order. Of the fields that begin with ``negatives``, only ``negatives_per_query``
-    is then used.
+    If the run has the data set's triples, all negatives come from them, in their order. Of the
+    fields that begin with ``negatives``, only ``negatives_per_query`` is then used.
 
     Args:
         run: the training queries and the collection.

@@ -85,8 +85,8 @@ def embed_queries(
 ) -> Embeddings:
     """Return a vector for every query, and cache all vectors.
 
-    No model is loaded if the cache has vectors of the same queries and ids, by the same encoder and
-    versions of its libraries. Queries of equal text get equal vectors.
+    No model is loaded if the cache has the vectors: for the same queries, ids, encoder and versions
+    of libraries. Queries of equal text get equal vectors.
 
     Args:
         queries: query_id -> text, in any order.
@@ -141,8 +141,8 @@ def embed_queries(
 def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     """Return the SHA-256 of query_ids and vectors: 64 hexadecimal digits.
 
-    Its input is the ids as a JSON array, a line break, and the vectors row by row, as
-    little-endian 32-bit floats.
+    Its input is the ids as a JSON array, a line break, and the rows of vectors as little-endian
+    32-bit floats.
     """
     rows = (vectors[part].astype("<f4").tobytes() for part in slices(len(vectors), _ROWS))
     return sha256_of_parts(chain([_compact(list(query_ids)) + b"\n"], rows))

@@ -91,9 +91,9 @@ def load_weights(
     Raises:
         DataError: if the model's weights are pickles.
     """
-    chosen = {**settings.of_hub(), **settings.model_kwargs, **options, **_SAFETENSORS}
+    options = {**settings.of_hub(), **settings.model_kwargs, **options, **_SAFETENSORS}
     with only_safetensors(where):
-        return model_class.from_pretrained(str(where), **chosen)
+        return model_class.from_pretrained(str(where), **options)
 
 
 def check_weights(folder: Path) -> None:

@@ -74,7 +74,7 @@ def test_calls_that_are_refused(with_triples: Path, build_once: Any, tsv_folder:
         (UsageError, "limit at least 1, got None and 0", {"limit": 0}),
         (UsageError, "negatives must be at least 0 .* got -1", {"negatives": -1}),
         (UsageError, "got 13. Lower it", {"negatives": 13, "data": with_triples}),
-        (UsageError, "no length-short-triples, .*negatives=2 .* 'msshift triples'", {"negatives": 2}),
+        (UsageError, "no length-short-triples, .*=2 .* 'msshift triples'", {"negatives": 2}),
         (UsageError, "'mini:300'.*'toy'", {"collection": tsv_folder("toy")}),
     ]
     for error, said, changes in refused:
