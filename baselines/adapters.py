@@ -25,7 +25,7 @@ from msshift_bench.plumbing import batches
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import is_table, table_rows
 from msshift_bench.search import PassageIds, Ranking, TopK, rankings_of
-from msshift_bench.settings import later
+from msshift_bench.settings import added_field
 
 _datasets: Any = Library("datasets", what="a model of MTEB")
 _pandas: Any = Library("pandas", extra="")
@@ -175,9 +175,9 @@ class EncoderSearch(DenseSearch):
     default: ClassVar[str] = "dot"
     """The similarity if `similarity` is `None`."""
 
-    similarity: Literal["dot", "cosine"] | None = later(None)
+    similarity: Literal["dot", "cosine"] | None = added_field(None)
 
-    def compares_by(self, model: Any) -> str:
+    def similarity_name(self, model: Any) -> str:
         """Return the name of the similarity: ``dot`` or ``cosine``."""
         del model
         return self.similarity or self.default
@@ -265,7 +265,7 @@ class MtebEncoderSearch(EncoderSearch):
 
     methods = ("encode", "encode")
 
-    def compares_by(self, model: Any) -> str:
+    def similarity_name(self, model: Any) -> str:
         """Return the similarity's name: `similarity`, or else the model's own, or cosine."""
         named = getattr(model.mteb_model_meta, "similarity_fn_name", None)
         inner = getattr(getattr(model, "model", None), "similarity_fn_name", None)
@@ -508,7 +508,7 @@ class WordSearch(Searcher):
             )
         rows = np.flatnonzero(scores)
         best = TopK(ids, 1, self.depth)
-        best.add_some(0, scores[rows], rows)
+        best.add_rows(0, scores[rows], rows)
         return rankings_of(best.keys, ids)[0]
 
 

@@ -36,7 +36,7 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.plumbing import progress_bars, shown_log
 from msshift_bench.runs import FOR_ALL, Model, RunSource
-from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, in_order, several, shift_names
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, as_list, get_shift, in_order, shift_names
 
 
 class Options(TypedDict, total=False):
@@ -152,7 +152,7 @@ def evaluate(
         >>> [row.group for row in result.figures.where(figure="score")]
         ['short', 'long', 'mean']
     """
-    chosen, given_seeds, seeds = Settings.of(measures), seeds, several(seeds)
+    chosen, given_seeds, seeds = Settings.of(measures), seeds, as_list(seeds)
     dataset = open_dataset(data)
     source = open_source(dataset, collection)
     shifts = shift_names(shift, known=dataset.shifts) or list(dataset.manifest.shifts)

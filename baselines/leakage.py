@@ -1,6 +1,6 @@
 """The leakage experiment: train models with and without leakage, and compare their rankings.
 
-Source: Froebe et al. (SPIRE 2022), section 4. `make_material` chooses the training sets, the test
+Source: Froebe et al. (SPIRE 2022), section 4. `make_inputs` chooses the training sets, the test
 topics and the passages to score. Each model is trained, scores BM25's first passages, and is
 deleted. Scores are kept in files, so an interrupted experiment continues and ends in the same
 bytes.
@@ -43,10 +43,10 @@ from msshift_bench.errors import DataError, UsageError, check_name
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     CANDIDATES_NAME,
-    KINDS_OF_LEAKAGE,
+    LEAKAGE_KINDS,
     NEAR_TIER,
     RerankedTopic,
-    TrainingInstance,
+    TrainingPair,
     leakage_experiment,
     make_training_sets,
     read_candidates,
@@ -63,7 +63,7 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.records import Row
 from msshift_bench.sampling import keyed_hash
-from msshift_bench.search import Bm25, content_words, kept_index
+from msshift_bench.search import Bm25, cached_index, content_words
 from msshift_bench.shifts import get_shift
 
 _logger = logging.getLogger(__name__)
@@ -136,14 +136,14 @@ class ExperimentInputs:
     """
 
     topics: tuple[RerankedTopic, ...]
-    sets: Mapping[tuple[str, int], tuple[TrainingInstance, ...]]
+    sets: Mapping[tuple[str, int], tuple[TrainingPair, ...]]
     judged: Mapping[str, tuple[str, ...]]
     texts: Sequence[str]
     places: Sequence[npt.NDArray[np.int64]]
     facts: Mapping[str, Any]
 
 
-def make_material(collection: Collection, experiment: Experiment) -> ExperimentInputs:
+def make_inputs(collection: Collection, experiment: Experiment) -> ExperimentInputs:
     """Return the topics, training sets and passages of an experiment.
 
     Args:
@@ -159,7 +159,7 @@ def make_material(collection: Collection, experiment: Experiment) -> ExperimentI
     test, found, tier = experiment.test, experiment.found, experiment.tier
     tiers = tiers_up_to(tier)
     record = Facts()
-    bm25 = kept_index(partial(record.stream, collection), record.passages_digest)
+    bm25 = cached_index(partial(record.stream, collection), record.passages_digest)
     rows = _judged_rows(collection, bm25)
     tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}
@@ -178,7 +178,7 @@ def make_material(collection: Collection, experiment: Experiment) -> ExperimentI
     ]
     lacking = max(0, leaked // 2 - len(leaking))
     planted = [
-        TrainingInstance(
+        TrainingPair(
             row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True
         )
         for row, (other,) in _with_negatives(bm25, _planted(tests, lacking), 1, depth)
@@ -238,7 +238,7 @@ def _digest(found: Path) -> str:
 def _material_digest(
     topics: Iterable[RerankedTopic],
     texts: Iterable[str],
-    sets: Mapping[tuple[str, int], Iterable[TrainingInstance]],
+    sets: Mapping[tuple[str, int], Iterable[TrainingPair]],
 ) -> str:
     """Return the digest of the topics, the passages' texts and the training sets."""
     parts = chain(
@@ -295,8 +295,8 @@ def _with_negatives(
     return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
 
-def _pair(row: Row, other: str, topic: str = "") -> TrainingInstance:
-    return TrainingInstance(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
+def _pair(row: Row, other: str, topic: str = "") -> TrainingPair:
+    return TrainingPair(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
 
 
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
@@ -320,7 +320,7 @@ def _planted(topics: Sequence[Row], count: int) -> list[Row]:
 
 def _topic_pairs(
     bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
-) -> tuple[list[TrainingInstance], set[tuple[str, str]]]:
+) -> tuple[list[TrainingPair], set[tuple[str, str]]]:
     """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant."""
     pairs, not_relevant = [], set()
     for row, drawn in _with_negatives(bm25, topics, 2, depth):
@@ -330,7 +330,7 @@ def _topic_pairs(
         relevant = row.relevant_doc_ids
         for turn, other in enumerate([*held, *drawn][:2]):
             pairs.append(
-                TrainingInstance(
+                TrainingPair(
                     row.query_id, row.text, relevant[turn % len(relevant)], other, row.query_id
                 )
             )
@@ -338,7 +338,7 @@ def _topic_pairs(
 
 
 def _scored_topics(
-    bm25: Bm25, topics: Sequence[Row], leaks: Iterable[TrainingInstance], depth: int
+    bm25: Bm25, topics: Sequence[Row], leaks: Iterable[TrainingPair], depth: int
 ) -> tuple[RerankedTopic, ...]:
     leaked = values_by_key(
         (pair.topic, doc) for pair in leaks for doc in (pair.relevant, pair.other)
@@ -387,12 +387,12 @@ def run_leakage_experiment(
         for system in experiment.systems
     }
     collection = open_collection(collection)
-    material = make_material(collection, experiment)
+    material = make_inputs(collection, experiment)
     facts = {
         **material.facts,
         "systems": list(experiment.systems),
         "recipes": {system: recipe.digest() for system, recipe in recipes.items()},
-        "encoders": {system: recipe.starts_from() for system, recipe in recipes.items()},
+        "encoders": {system: recipe.initial_encoder_facts() for system, recipe in recipes.items()},
         "sizes": list(experiment.sizes),
         "leaked": experiment.leaked,
         "seeds": list(experiment.seeds),
@@ -409,7 +409,7 @@ def run_leakage_experiment(
             for system in experiment.systems
             for seed in experiment.seeds
             for size in experiment.sizes
-            for kind in KINDS_OF_LEAKAGE
+            for kind in LEAKAGE_KINDS
         ]
         scores = {}
         initial: dict[tuple[str, int], str] = {}
@@ -421,7 +421,7 @@ def run_leakage_experiment(
             report_progress("trainings", done + 1, len(runs))
     leaks = {
         kind: [pair for pair in material.sets[kind, experiment.sizes[0]] if pair.topic]
-        for kind in KINDS_OF_LEAKAGE[1:]
+        for kind in LEAKAGE_KINDS[1:]
     }
     result = leakage_experiment(scores, material.topics, leaks, facts)
     write_json(folder / _RESULT, result.to_json())

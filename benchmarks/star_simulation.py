@@ -36,9 +36,9 @@ from benchmarks.coverage_simulation import World, rel_losses, simulate
 from msshift_bench.analysis import find_links, link_losses
 from msshift_bench.arrays import Floats
 from msshift_bench.leakage.experiment import (
-    KINDS_OF_LEAKAGE,
+    LEAKAGE_KINDS,
     RerankedTopic,
-    TrainingInstance,
+    TrainingPair,
     leakage_experiment,
 )
 from msshift_bench.stats import (
@@ -244,8 +244,8 @@ def null_experiment(seeds: int, trials: int) -> Rate:
         RerankedTopic(f"topic {number}", "words", {"d0": 1, "d1": 1}, doc_ids, 10, 10)
         for number in range(40)
     ]
-    pair = TrainingInstance("query", "words", "d0", "d9", "topic 0")
-    leaks = {kind: [pair] for kind in KINDS_OF_LEAKAGE[1:]}
+    pair = TrainingPair("query", "words", "d0", "d9", "topic 0")
+    leaks = {kind: [pair] for kind in LEAKAGE_KINDS[1:]}
     facts = {
         "systems": names, "sizes": (8,), "leaked": 1, "seeds": tuple(range(seeds)), "depth": 10,
         "topics": 40, "epochs": 1, "leaking_pairs": 1, "planted_pairs": 0, "test_pairs": 1,
@@ -256,7 +256,7 @@ def null_experiment(seeds: int, trials: int) -> Rate:
         easy = rng.standard_normal((40, 10))
         scores = {}
         for system in names:
-            for kind in KINDS_OF_LEAKAGE:
+            for kind in LEAKAGE_KINDS:
                 for seed in range(seeds):
                     strength = 1 + 0.3 * rng.standard_normal()
                     drawn = easy + rng.standard_normal((40, 10))

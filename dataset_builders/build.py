@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from msshift_bench.data import Collection, Manifest, note_source, open_collection
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
-    Samples,
+    SampleSizes,
     ShiftSplits,
     cut_shift,
     cut_table,
@@ -57,9 +57,9 @@ from msshift_bench.shifts import (
     SIZED,
     Shift,
     ShiftNames,
+    as_list,
     get_shift,
     known_shifts,
-    several,
     shift_names,
 )
 from msshift_bench.words import WORDS, words_fact
@@ -72,7 +72,7 @@ with sizes takes a `queries_table` and the validation queries; it returns a `Shi
 """
 
 
-_DEFAULTS = Samples()
+_DEFAULTS = SampleSizes()
 
 _COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside", "words"))
 """The parameters of builders that `build_dataset` sets; all others are options of the user."""
@@ -89,7 +89,7 @@ def build_dataset(
     folder: str | Path = DATASET_NAME,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
-    samples: Samples = _DEFAULTS,
+    samples: SampleSizes = _DEFAULTS,
     texts: bool = True,
     licence: str | None = None,
     overwrite: bool = False,
@@ -290,7 +290,7 @@ def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
 
 
 def _given_tests(
-    samples: Samples, shifts: Sequence[Shift], collection: Collection, usable: Sized[str]
+    samples: SampleSizes, shifts: Sequence[Shift], collection: Collection, usable: Sized[str]
 ) -> frozenset[str]:
     """Return the given test queries; an empty set if they are to be sampled."""
     test_queries = samples.test_queries
@@ -352,7 +352,7 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
     return frozenset(lines)
 
 
-def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> None:
+def _check_sized(others: Sequence[Shift], samples: SampleSizes, *, texts: bool) -> None:
     """Check that no option contradicts a shift with sizes."""
     if not texts:
         raise UsageError(
@@ -462,7 +462,7 @@ def import_official(
     """
     if collection is not None:
         collection = open_collection(collection)
-    releases = [_read(Path(source).expanduser(), collection) for source in several(sources)]
+    releases = [_read(Path(source).expanduser(), collection) for source in as_list(sources)]
     validated, validation = _add_validation(releases)
     if collection is not None:
         _check_collection(collection, validated)

@@ -40,7 +40,7 @@ TrainSize = int | Literal["all"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
+class SampleSizes:
     """How many queries a build samples for each purpose.
 
     Attributes:
@@ -62,7 +62,7 @@ class Samples:
             bits.
 
     Examples:
-        >>> samples = Samples(test_size=20, seed=1)
+        >>> samples = SampleSizes(test_size=20, seed=1)
         >>> build_dataset("mini:300", ["length"], "small", samples=samples).parameters["test_size"]
         20
     """

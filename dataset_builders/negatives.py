@@ -36,7 +36,7 @@ from msshift_bench.search import (
     Bm25Parameters,
     PassageIds,
     Ranking,
-    kept_index,
+    cached_index,
     stemmer_version,
 )
 
@@ -290,7 +290,7 @@ def mine_negatives(
 
     @cache
     def local_chooser() -> Chooser:
-        return _chooser(kept_index(stream, lambda: passages, parameters), count, depth, seed)
+        return _chooser(cached_index(stream, lambda: passages, parameters), count, depth, seed)
 
     chooser: Callable[[], Chooser] = local_chooser
     if engine.address is not None:
@@ -330,7 +330,7 @@ def _negatives(block: _NegativesBlock) -> npt.NDArray[np.bytes_]:
 def _named_chooser(
     address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str, count: int, seed: int
 ) -> Chooser:
-    index = named_index(address, passages, parameters, stemmed_by)
+    index = open_shared_index(address, passages, parameters, stemmed_by)
     return _chooser(index, count, parameters.depth, seed)
 
 
@@ -350,7 +350,9 @@ def shared_address(collection: Collection) -> str:
 
 # Cached: a process opens an index once for all its tasks.
 @lru_cache(maxsize=1)
-def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str) -> Bm25:
+def open_shared_index(
+    address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str
+) -> Bm25:
     """Return BM25's index of a collection, in a task of another process.
 
     Args:
@@ -380,7 +382,7 @@ def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed
     def digest() -> str:
         return content.hexdigest() if content.rows else passages
 
-    index = kept_index(stream, digest, parameters)
+    index = cached_index(stream, digest, parameters)
     if digest() != passages:
         raise UsageError(
             f"the passages of the collection {address} differ on this machine; copy the same files "

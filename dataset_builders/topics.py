@@ -41,7 +41,7 @@ from msshift_bench.dataset_builders.clusters import (
     top_terms,
 )
 from msshift_bench.dataset_builders.cut import (
-    Samples,
+    SampleSizes,
     ids_and_texts,
     queries_table,
     sample_validation,
@@ -340,7 +340,7 @@ def replay_topics(
         tuple(manifest.shifts),
         folder,
         options=options,
-        samples=Samples(test_queries=_given_tests(dataset), **sizes),
+        samples=SampleSizes(test_queries=_given_tests(dataset), **sizes),
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,

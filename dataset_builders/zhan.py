@@ -191,7 +191,7 @@ class NeighbourOrder:
         return {"I": last, "E": first - 1}
 
 
-def order_by_nearness(train: Vectors, test: Vectors) -> NeighbourOrder:
+def rank_by_best_cosine(train: Vectors, test: Vectors) -> NeighbourOrder:
     """Order the training queries by their best rank for a test query; see the module.
 
     Ranks are exact: they compare 64-bit distances of vectors of length 1, summed in a fixed order.
@@ -334,7 +334,7 @@ def resample_training(
         queried, collection, encoder=encoder, pooling=pooling, words=words
     )
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
-    near = order_by_nearness(
+    near = rank_by_best_cosine(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],
         embeddings.vectors[[row_of[f"{_TEST}{row.query_id}"] for row in tests]],
     )

@@ -420,7 +420,7 @@ def list_path(folder: Path, pattern: str, shift: str, model: str) -> Path:
 
 def _unseen(shift: Shift, model: str) -> list[str]:
     """Return the groups whose test queries are zero-shot to a model."""
-    return [group for group in shift.tested if model in (ALL_GROUPS, shift.unseen_by(group))]
+    return [group for group in shift.tested if model in (ALL_GROUPS, shift.out_model(group))]
 
 
 def _leaked(

@@ -30,9 +30,9 @@ with an example. docs/python.md has longer examples.
 - Links: `analyse_run_sets` and `analyse_report` relate losses to similarity. `link_losses` does so
   for any figures. `predict_losses` applies a link to new queries.
 - Leakage: `find_leakage` finds training queries that are equal or similar to test queries, as
-  `FoundLeakage`. `read_annotations` reads annotations of these pairs, as `Annotations`, and
+  `LeakageResult`. `read_annotations` reads annotations of these pairs, as `Annotations`, and
   `review_leakage` counts their labels. `clean_training` removes leaked training queries.
-  `read_left_out` reads the leaked test queries, to compute figures without them.
+  `read_leaked_queries` reads the leaked test queries, to compute figures without them.
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples` and
   `hydrate_dataset`. `make_variants` and `import_variants` add variants of test queries.
 - Publishing: `push_dataset` and `install_dataset`.

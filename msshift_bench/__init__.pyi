@@ -34,7 +34,7 @@ from msshift_bench.dataset_builders.build import (
     build_dataset as build_dataset,
     import_official as import_official,
 )
-from msshift_bench.dataset_builders.cut import Samples as Samples
+from msshift_bench.dataset_builders.cut import SampleSizes as SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples as add_triples
 from msshift_bench.dataset_builders.typos import (
     import_variants as import_variants,
@@ -53,10 +53,10 @@ from msshift_bench.evaluation import (
     score_runs as score_runs,
 )
 from msshift_bench.leakage import (
-    FoundLeakage as FoundLeakage,
+    LeakageResult as LeakageResult,
     clean_training as clean_training,
     find_leakage as find_leakage,
-    read_left_out as read_left_out,
+    read_leaked_queries as read_leaked_queries,
     review_leakage as review_leakage,
 )
 from msshift_bench.mteb import mteb_tasks as mteb_tasks

@@ -25,7 +25,7 @@ from msshift_bench._version import __version__
 from msshift_bench.data import HOME_VARIABLE, installed_folder, verify_dataset
 from msshift_bench.errors import DataError, MsShiftError, install_fix
 from msshift_bench.plumbing import cache_root, is_held, is_unfinished, remove_folder
-from msshift_bench.shifts import DATASET_NAME, several
+from msshift_bench.shifts import DATASET_NAME, as_list
 
 __all__ = ["Diagnosis", "State", "examine", "prune_cache"]
 
@@ -87,7 +87,7 @@ def examine(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]
         >>> next(examine()).code
         'package'
     """
-    yield from chain(_installation(), _gpu(), _cache(), _data(several(data)))
+    yield from chain(_installation(), _gpu(), _cache(), _data(as_list(data)))
 
 
 def _installation() -> Iterator[Diagnosis]:

@@ -105,7 +105,7 @@ class KeptArray:
         """Whether the folder is a URL, which all machines of a cluster can reach."""
         return "://" in self.folder
 
-    def stands(self) -> bool:
+    def exists(self) -> bool:
         """Return whether the file exists."""
         if not self.is_remote:
             return Path(self.folder, self.name).exists()
@@ -239,7 +239,7 @@ class Engine:
             for number, item in enumerate(items):
                 result = KeptArray(store, f"{number:05d}-{_digest(task, item)[:16]}.npy")
                 unfinished.append(result)
-                if not result.stands():
+                if not result.exists():
                     yield result, item
 
         tasks = missing()

@@ -53,7 +53,7 @@ __all__ = [
     "name_of",
     "raise_errors",
     "require",
-    "spell_out",
+    "format_findings",
 ]
 
 EXAMPLES = 3
@@ -102,7 +102,7 @@ def are_warnings(findings: Iterable[Finding]) -> bool:
     return all(finding.severity == "warning" for finding in findings)
 
 
-def spell_out(
+def format_findings(
     findings: Iterable[Finding],
     counts: Mapping[str, int] | None = None,
     *,
@@ -225,7 +225,7 @@ class DataError(MsShiftError):
 
     Args:
         summary: one line that names the data.
-        findings: the problems, in file order; the message groups them by code, see `spell_out`.
+        findings: the problems, in file order; `format_findings` groups them by code.
         counts: code -> number of all its findings, if `findings` contains fewer.
 
     Attributes:
@@ -244,7 +244,7 @@ class DataError(MsShiftError):
         self.summary = summary
         self.findings = tuple(findings)
         self.total = len(self.findings) if counts is None else sum(counts.values())
-        lines = spell_out(self.findings, counts, examples=self.examples)
+        lines = format_findings(self.findings, counts, examples=self.examples)
         super().__init__("\n".join([summary, *lines]))
 
 

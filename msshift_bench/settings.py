@@ -1,6 +1,6 @@
 """Tables of checked settings: recipes, systems and the settings of models.
 
-The digest of a table stays the same when new fields are added with `later`.
+The digest of a table stays the same when new fields are added with `added_field`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msshift_bench.checked import Checked, as_json, check_value
 from msshift_bench.errors import Finding, UnknownNameError, UsageError, raise_errors
 
 
-def later(default: Any, **limits: Any) -> Any:
+def added_field(default: Any, **limits: Any) -> Any:
     """Return the declaration of a field that was added after the first version of a table.
 
     A field with its default value is left out of digests. So the digests of older recipes, and of
@@ -59,7 +59,7 @@ class Table(Checked):
     """Table of settings, whose fields are checked when the table is made."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields as JSON values, without `later` fields that have their default."""
+        """Return the fields as JSON values; an `added_field` with its default is omitted."""
         return dict(as_json(self.model_dump(), ""))
 
     def digest(self) -> str:

@@ -37,7 +37,7 @@ __all__ = [
     "TestOnlyShift",
     "can_name_runs",
     "get_shift",
-    "several",
+    "as_list",
     "shift_names",
     "get_test_only_shift",
     "holds_triples",
@@ -132,7 +132,7 @@ class Shift:
         """
         return _TEST if self.by_size else model
 
-    def unseen_by(self, tested: str) -> str:
+    def out_model(self, tested: str) -> str:
         """Return the model whose score is Out on a test set: the model trained without its group.
 
         Args:
@@ -442,7 +442,7 @@ def can_name_runs(name: str) -> bool:
     return is_folder and len(name.split()) == 1 and name not in SHIFTS
 
 
-def several(given: Any) -> list[Any]:
+def as_list(given: Any) -> list[Any]:
     """Return one value or several as a list.
 
     Args:
@@ -472,7 +472,7 @@ def shift_names(
     Raises:
         UnknownNameError, UsageError: for a name that is not valid; see `get_shift`.
     """
-    names = [shift.name if isinstance(shift, Shift) else shift for shift in several(given)]
+    names = [shift.name if isinstance(shift, Shift) else shift for shift in as_list(given)]
     if present is not None:
         known = known_shifts(present)
         for name in names:

@@ -1,7 +1,7 @@
 """Count phrases that readers stumble over, in docstrings, comments, other strings and docs.
 
-Usage: python -m scripts.language. It prints each phrase's number per 1,000 words, and exits with 1 if
-a phrase is more frequent than in `MOST`. A number that falls is written into `MOST`, by hand.
+Usage: python -m scripts.language. It prints each phrase's number per 1,000 words, and exits with 1
+if a phrase is more frequent than `MOST` allows. If a number falls, lower it in `MOST`.
 """
 
 from __future__ import annotations

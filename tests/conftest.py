@@ -22,7 +22,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from tests.support.command_line import SCRIPT, run_msshift, run_script
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
@@ -200,7 +200,7 @@ def first(build_once: Build) -> Path:
 @pytest.fixture(scope="session")
 def second(build_once: Build) -> Path:
     """Return another build of the same data version: one shift less, other rows."""
-    return build_once("mini:300", "length", samples=Samples(seed=1))
+    return build_once("mini:300", "length", samples=SampleSizes(seed=1))
 
 
 @pytest.fixture

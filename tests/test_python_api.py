@@ -367,6 +367,6 @@ def test_a_notebook_shows_a_result_s_tables_and_notes_escaped() -> None:
 def test_leaked_queries_are_read_before_they_are_left_out(
     call: Callable[[object], object], given: object
 ) -> None:
-    with pytest.raises(UsageError, match=r"without is .*read_left_out\(") as caught:
+    with pytest.raises(UsageError, match=r"without is .*read_leaked_queries\(") as caught:
         call(given)
     assert repr(given) in str(caught.value)

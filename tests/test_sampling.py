@@ -80,7 +80,7 @@ def test_orders_of_the_leakage_experiments(monkeypatch: pytest.MonkeyPatch) -> N
         "7",
         "1",
     ]
-    pairs = [experiment.TrainingInstance(name, "", f"d{name}", "d0") for name in IDS]
+    pairs = [experiment.TrainingPair(name, "", f"d{name}", "d0") for name in IDS]
     sets = experiment.make_training_sets(
         [8], 4, others=pairs[:6], leaking=pairs[6:9], topics=pairs[9:], seed=7
     )
@@ -139,7 +139,7 @@ def test_orders_of_training() -> None:
     run: Any = SimpleNamespace(
         validation=validation,
         texts=lambda places: SimpleNamespace(to_pylist=list),
-        first_of_bm25=lambda rows, depth, index: [{"d0": 1.0} for _ in rows],
+        bm25_rankings=lambda rows, depth, index: [{"d0": 1.0} for _ in rows],
     )
     settings: Any = SimpleNamespace(queries=4, depth=1)
     made = make_validation_set(run, index, settings)

@@ -68,7 +68,7 @@ class RerankSearch(Scorer):
         run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
             texts = [row.text for row in run.queries]
-            candidates = run.first_of_bm25(run.queries, self.depth, bm25)
+            candidates = run.bm25_rankings(run.queries, self.depth, bm25)
             rows = [
                 np.array(bm25.ids.rows(list(ranking)), np.int64)
                 for ranking in counted(candidates, "candidates", len(texts))
@@ -83,7 +83,7 @@ class RerankSearch(Scorer):
                 identity = repr((run.passages_digest(), texts[part]))
                 digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
                 saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
-                if not saved.stands():
+                if not saved.exists():
                     indices = [np.searchsorted(distinct, places) for places in rows[part]]
                     scores = list(self.score(model, texts[part], passages, indices))
                     for row, places, values in zip(

@@ -368,11 +368,11 @@ class WordReranker(Reranker):
         table = make_word_table(texts, self.words, self.encoder, seed=self.seed, division=words)
         table.save(folder)
 
-    def starts_from(self) -> Mapping[str, object] | None:
+    def initial_encoder_facts(self) -> Mapping[str, object] | None:
         """Return the digest of the file of word vectors; `None` without such a file."""
         file = Path(self.encoder).expanduser()
         if self.encoder == COLLECTION or not file.is_file():
-            return super().starts_from()
+            return super().initial_encoder_facts()
         return {
             "file_sha256": _digest(file.resolve(), file.stat().st_mtime_ns),
             "seen": "what its word vectors were learnt from is not recorded",

@@ -34,7 +34,7 @@ from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.runs import low_recall
 from msshift_bench.search import Ranking, TopK
-from msshift_bench.settings import later
+from msshift_bench.settings import added_field
 
 _logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class DenseSearch(BlockSearch):
     methods: ClassVar[tuple[str, str]] = ("encode_document", "encode_query")
     """The names of the model's methods for passages and for queries."""
 
-    index: str | None = later(None)
-    index_parameters: str | None = later(None)
+    index: str | None = added_field(None)
+    index_parameters: str | None = added_field(None)
     storage: Literal["float16"] | None = None
 
     _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
@@ -124,7 +124,7 @@ class DenseSearch(BlockSearch):
             )
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
-        if self.compares_by(model) == COSINE:
+        if self.similarity_name(model) == COSINE:
             # In 32 bits: a model of 16 bits would round the lengths.
             vectors = torch.nn.functional.normalize(torch.from_numpy(vectors)).numpy()
         return vectors if query else self.stored(vectors)

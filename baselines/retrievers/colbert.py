@@ -37,7 +37,7 @@ from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Ranking, TopK
-from msshift_bench.settings import later
+from msshift_bench.settings import added_field
 
 _losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
 _scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
@@ -108,7 +108,7 @@ class ColBertSearch(BlockSearch):
         if depth := self.reranks:
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64)
-                for ranking in run.first_of_bm25(run.queries, depth)
+                for ranking in run.bm25_rankings(run.queries, depth)
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:
@@ -135,7 +135,7 @@ class ColBert(Neural):
     dimensions: PositiveInt
     in_batch_negatives: bool
     loss_scale: NonNegativeFloat
-    query_augmentation: bool = later(True)
+    query_augmentation: bool = added_field(True)
     search: ColBertSearch
 
     def new_model(self, encoder: str | Path) -> Any:
@@ -230,7 +230,7 @@ def _add_candidates(
                 block["vectors"][first : first + length]
                 for first, length in zip(starts[inside - rows.start], lengths, strict=True)
             ]
-            best.add_some(place, max_sim(query[None], np.concatenate(tokens), lengths)[0], inside)
+            best.add_rows(place, max_sim(query[None], np.concatenate(tokens), lengths)[0], inside)
 
 
 def max_sim(

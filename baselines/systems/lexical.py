@@ -20,7 +20,7 @@ import numpy.typing as npt
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.dataset_builders.cut import sample
-from msshift_bench.dataset_builders.negatives import named_index, shared_address
+from msshift_bench.dataset_builders.negatives import open_shared_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import parse_measure
@@ -132,7 +132,7 @@ def _find(block: _RankingBlock) -> npt.NDArray[np.int64]:
     """Return the rankings of a block as an array; see `Bm25.find`."""
     index = block.index
     if index is None:
-        index = named_index(block.address, block.passages, block.parameters, block.stemmed_by)
+        index = open_shared_index(block.address, block.passages, block.parameters, block.stemmed_by)
     return index.find(block.texts)
 
 
@@ -240,7 +240,7 @@ class TunedBm25System(Bm25Words):
             replace(self.index_parameters(words=run.words, **point), depth=_CUT) for point in _GRID
         ]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
-            rankings = dict(zip(relevant, run.first_of_bm25(rows, _CUT, index), strict=True))
+            rankings = dict(zip(relevant, run.bm25_rankings(rows, _CUT, index), strict=True))
             columns.append(_MEASURE.of_rankings(rankings, relevant))
             report_progress("tune", done, len(_GRID))
         return {query_id: tuple(column[query_id] for column in columns) for query_id in relevant}

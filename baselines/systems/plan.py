@@ -59,9 +59,9 @@ from msshift_bench.shifts import (
     DATASET_NAME,
     Shift,
     ShiftNames,
+    as_list,
     can_name_runs,
     get_shift,
-    several,
     shift_names,
 )
 
@@ -130,8 +130,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Turn a single group or seed into a list."""
-        object.__setattr__(self, "held_out", several(self.held_out))
-        object.__setattr__(self, "seeds", several(self.seeds) or self.system.replicates())
+        object.__setattr__(self, "held_out", as_list(self.held_out))
+        object.__setattr__(self, "seeds", as_list(self.seeds) or self.system.replicates())
 
     def runs(self) -> list[Run]:
         """Return the planned runs, sorted by seed, shift and held-out group; nothing is written.
@@ -324,7 +324,7 @@ class Plan:
             **({"training_queries": "everything"} if group == NOTHING else {}),
             **data.identity,
             "parameters": system.parameters(),
-            "encoder": system.starts_from(),
+            "encoder": system.initial_encoder_facts(),
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
             "teacher": teacher and dict(teacher.facts),
             "exclude": exclusions.facts,

@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, Priva
 from msshift_bench.checked import parse_toml
 from msshift_bench.encoders import DEFAULTS, OF_LOADING, ModelSettings
 from msshift_bench.errors import NotFoundError, UsageError, check_name
-from msshift_bench.settings import Table, later, refusal
+from msshift_bench.settings import Table, added_field, refusal
 
 RANDOM = "random"
 """As `Recipe.encoder`: random weights, with the shape in the table ``[random]``. As
@@ -259,12 +259,12 @@ class Recipe(TrainingSettings):
     negatives_per_query: PositiveInt
     negatives_pool: PositiveInt
     negatives_depth: PositiveInt | None = None
-    negatives_refreshes: PositiveInt = later(1)
-    teacher: str | None = later(None)
-    teacher_loss: Literal["margin-mse", "kl"] = later(MARGIN_MSE)
-    teacher_scale: NonNegativeFloat = later(1.0)
-    judgement_weight: NonNegativeFloat = later(0.0)
-    model: ModelSettings = later(DEFAULTS)
+    negatives_refreshes: PositiveInt = added_field(1)
+    teacher: str | None = added_field(None)
+    teacher_loss: Literal["margin-mse", "kl"] = added_field(MARGIN_MSE)
+    teacher_scale: NonNegativeFloat = added_field(1.0)
+    judgement_weight: NonNegativeFloat = added_field(0.0)
+    model: ModelSettings = added_field(DEFAULTS)
     search: SearchSettings
     search_precision: Literal["fp32", "bf16"] = "fp32"
     validation: EarlyStopping | None = None

@@ -239,14 +239,14 @@ class BlockSearch(Scorer):
         Raises:
             UsageError: if it does not.
         """
-        if self.similarities and self.compares_by(model) not in self.similarities:
+        if self.similarities and self.similarity_name(model) not in self.similarities:
             raise UsageError(
                 f"the model's similarity must be {' or '.join(self.similarities)}, got "
-                f"{self.compares_by(model)!r}; give a function of queries that ranks with the "
+                f"{self.similarity_name(model)!r}; give a function of queries that ranks with the "
                 "model's own retriever, or set its similarity_fn_name"
             )
 
-    def compares_by(self, model: Any) -> str:
+    def similarity_name(self, model: Any) -> str:
         """Return the name of a model's similarity, e.g. ``cosine``."""
         return str(model.similarity_fn_name)
 

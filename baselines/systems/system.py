@@ -29,7 +29,7 @@ from msshift_bench.search import (
     Bm25Parameters,
     PassageIds,
     Ranking,
-    kept_index,
+    cached_index,
     warn_of_words,
 )
 from msshift_bench.settings import Table
@@ -121,7 +121,7 @@ class System(Table, ABC):
         """
         return name
 
-    def starts_from(self) -> Mapping[str, object] | None:
+    def initial_encoder_facts(self) -> Mapping[str, object] | None:
         """Return the facts of the initial encoder that the fields lack, such as digests, or `None`.
 
         The facts are JSON values.
@@ -302,12 +302,12 @@ class Run(Facts):
         shared = self._shared_of_collection
         index: Bm25 | None = shared.get("bm25")
         if index is None or index.parameters != chosen:
-            index = kept_index(self.passages, self.passages_digest, chosen)
+            index = cached_index(self.passages, self.passages_digest, chosen)
             shared |= {"bm25": index, "passages": self.facts["passages"]}
         self.facts.setdefault("passages", shared["passages"])
         return index
 
-    def first_of_bm25(
+    def bm25_rankings(
         self, rows: Sequence[Row], depth: int, index: Bm25 | None = None
     ) -> Iterator[Ranking]:
         """Yield BM25's ranking for each query, in order, without excluded passages.

@@ -107,7 +107,7 @@ class Neural(Recipe, System):
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {"device": device, "torch_threads": torch.get_num_threads()}
 
-    def starts_from(self) -> Mapping[str, object] | None:
+    def initial_encoder_facts(self) -> Mapping[str, object] | None:
         """Return the record of the encoder's pre-training; `None` for other encoders."""
         return describe_encoder(self.encoder)
 

@@ -447,7 +447,7 @@ def choose_candidates(
             row,
             {doc_id: doc_id in relevant for doc_id in sorted(relevant | {*ranking}, reverse=True)},
         )
-        for row, ranking in zip(chosen, run.first_of_bm25(chosen, depth, index), strict=True)
+        for row, ranking in zip(chosen, run.bm25_rankings(chosen, depth, index), strict=True)
         for relevant in [relevant_of[row.query_id]]
     ]
 

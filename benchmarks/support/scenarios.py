@@ -12,7 +12,7 @@ from benchmarks.support.planted_leaks import plant
 from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leakage import find_leakage
@@ -156,7 +156,7 @@ SCENARIOS = {
         lambda _: None, ("build", "topics", "--collection", BOARD_COLLECTION)
     ),
     "build over a build": Scenario(
-        lambda folder: _data(folder, samples=Samples(seed=1)),
+        lambda folder: _data(folder, samples=SampleSizes(seed=1)),
         ("build", "length", "--collection", COLLECTION, "--out", "msshift"),
         [_VERIFY],
     ),

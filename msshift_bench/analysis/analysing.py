@@ -45,7 +45,7 @@ from msshift_bench.evaluation import (
     parse_measure,
 )
 from msshift_bench.output import PERCENT_ENDS, QUERIES, REL_LOSS, Format, Head, heads_of, pivot
-from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, as_list, get_shift, shift_names
 from msshift_bench.similarity import (
     GROUP_SPLITS,
     INDICATORS,
@@ -125,7 +125,7 @@ def analyse_run_sets(
         >>> result.notes[0].text
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
-    chosen = _options_by_indicator(several(indicators), options)
+    chosen = _options_by_indicator(as_list(indicators), options)
     settings = Settings.of(settings)
     opened = open_run_sets(runs, data, shifts, settings.run_format)
     dataset = open_dataset(data if opened.dataset is None else opened.dataset)
@@ -204,7 +204,7 @@ def link_losses(
         >>> round(link_losses(rows).figures.first(figure="slope").value, 3)
         -0.643
     """
-    points = Figures(several(figures))
+    points = Figures(as_list(figures))
     links = find_links(points)
     if not links:
         counts = ", ".join(
@@ -220,11 +220,11 @@ def link_losses(
         )
     claims = [claim for link in links for claim in link_claims(link)]
     inference = Inference()
-    figures = infer([*claims, *several(further)], inference)
+    figures = infer([*claims, *as_list(further)], inference)
     notes = [
         *(note for link in links for note in link_notes(link, figures, link.losses_in(points))),
         Note(_LEGEND),
-        *(Note(remark, "data") for remark in several(remarks)),
+        *(Note(remark, "data") for remark in as_list(remarks)),
     ]
     settings = {
         "source": source,
@@ -282,7 +282,7 @@ def analyse_report(
             "no system was trained once per held-out group, so there is no Rel Loss; add run sets "
             "with a run file for every held-out group"
         )
-    similarities = [value for value in several(similarities) if value.shift in trained]
+    similarities = [value for value in as_list(similarities) if value.shift in trained]
     lacking = trained.keys() - {value.shift for value in similarities}
     if lacking:
         raise UsageError(

@@ -115,11 +115,11 @@ SIMILARITY: tuple[Question, ...] = (
 )
 """How similar two queries are, in points from 0 to 2. A pair's label is the (lower) median."""
 
-LEAKS = Question(
+LEAKAGE_QUESTION = Question(
     "label", {**REFORMULATIONS, UNTYPED: "no type, or several"}, _majority_label, optional=True
 )
 
-LEAKAGE: tuple[Question, ...] = (LEAKS,)
+LEAKAGE: tuple[Question, ...] = (LEAKAGE_QUESTION,)
 """Whether a training query leaks a test query, and by which type of reformulation. The majority
 decides on leakage, and among the leaking labels on the type: `UNTYPED` for a tie of types."""
 

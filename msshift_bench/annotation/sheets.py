@@ -58,7 +58,7 @@ from msshift_bench.plumbing import (
 from msshift_bench.records import Passage
 from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25, Bm25Parameters, warn_of_words
-from msshift_bench.shifts import several
+from msshift_bench.shifts import as_list
 from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
 _ENDINGS = (".csv", ".json")
@@ -192,7 +192,7 @@ def read_annotations(
     """
     if both not in (DIFFERENT, "type"):
         raise UsageError(f"`both` must be {DIFFERENT!r} or 'type', got {both!r}")
-    paths = [Path(sheet) for sheet in several(sheets)]
+    paths = [Path(sheet) for sheet in as_list(sheets)]
     _check_files(paths)
     findings = FindingLog()
     files = [_open(path, findings) for path in paths]

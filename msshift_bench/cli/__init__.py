@@ -16,7 +16,7 @@ import typer
 from msshift_bench._version import __version__
 from msshift_bench.cli import analysis, begin, board, building, datasets, leakage, scoring, systems
 from msshift_bench.cli.command import Command, CommandGroup, FlattenedCommand, text_and_examples
-from msshift_bench.cli.failures import ready_streams, report_error
+from msshift_bench.cli.failures import open_missing_streams, report_error
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
 
@@ -141,7 +141,7 @@ app = make_app()
 def main() -> None:
     """Run the command line; the console script calls this."""
     try:
-        ready_streams()
+        open_missing_streams()
         check_locks()
         for argument in sys.argv:
             argument.encode()  # Reports cannot quote an argument that is not UTF-8.

@@ -88,7 +88,7 @@ def build(
         typer.Option(
             help="Training queries per group, or `all`. Default: the paper's, or as the smallest "
             "group allows.",
-            rich_help_panel="Samples",
+            rich_help_panel="SampleSizes",
         ),
     ] = None,
     test_size: Annotated[
@@ -97,14 +97,14 @@ def build(
             min=1,
             help="Test queries per group, at most a quarter of the group. Default: the paper's "
             "number.",
-            rich_help_panel="Samples",
+            rich_help_panel="SampleSizes",
         ),
     ] = None,
     test_queries: Annotated[
         Path | None,
         typer.Option(
             help="Test queries of `length` and `resttest`: a file of ids, one per line.",
-            rich_help_panel="Samples",
+            rich_help_panel="SampleSizes",
         ),
     ] = None,
     test_set: Annotated[
@@ -112,7 +112,7 @@ def build(
         typer.Option(
             help="The test queries of `restrain-SIZE`: a folder of queries.tsv and qrels.tsv "
             "(repeatable).",
-            rich_help_panel="Samples",
+            rich_help_panel="SampleSizes",
         ),
     ] = None,
     validation_size: Annotated[
@@ -121,13 +121,13 @@ def build(
             min=0,
             help="Validation queries, at most a twentieth of all queries. Default: the paper's "
             "number.",
-            rich_help_panel="Samples",
+            rich_help_panel="SampleSizes",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="The seed of every random choice.", rich_help_panel="Samples")
+        int, typer.Option(help="The seed of every random choice.", rich_help_panel="SampleSizes")
     ] = 0,
-    nano: Annotated[options.Nano, "Samples"] = False,
+    nano: Annotated[options.Nano, "SampleSizes"] = False,
     ids_only: Annotated[options.IdsOnly, "Output"] = False,
     licence: Annotated[
         str | None,
@@ -156,7 +156,7 @@ def build(
     """
     from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
-    from msshift_bench.dataset_builders.cut import Samples
+    from msshift_bench.dataset_builders.cut import SampleSizes
     from msshift_bench.dataset_builders.provenance import MS_SHIFT
     from msshift_bench.dataset_builders.slices import FACTS, SLICES
 
@@ -180,7 +180,7 @@ def build(
             chosen,
             folder,
             options=builder_options,
-            samples=Samples(
+            samples=SampleSizes(
                 train_size=_train_size(train_size),
                 test_size=test_size,
                 test_queries=test_queries,

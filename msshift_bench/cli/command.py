@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from msshift_bench.cli.config_file import fill_in
+from msshift_bench.cli.config_file import apply_config
 from msshift_bench.errors import UsageError
 
 _SHORT: Mapping[type, str] = MappingProxyType(
@@ -81,7 +81,7 @@ class Command(_BriefHelp, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; the configuration file fills in options that were not typed."""
-        fill_in(ctx)
+        apply_config(ctx)
         return super().invoke(ctx)
 
 

@@ -125,7 +125,7 @@ def find_config() -> ConfigFile | None:
     return None
 
 
-def fill_in(context: Any) -> None:
+def apply_config(context: Any) -> None:
     """Set options that were not typed from the configuration file, and print their keys on stderr.
 
     The data set, the shifts and the words become arguments of the command. The collection, the

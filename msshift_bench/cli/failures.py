@@ -105,7 +105,7 @@ def _short(text: str) -> str:
     return f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 4 :]} ({len(text)} characters)"
 
 
-def ready_streams() -> None:
+def open_missing_streams() -> None:
     """Open the null device for each standard stream that is closed.
 
     Otherwise the next opened file would get the stream's descriptor. Messages for a closed stderr

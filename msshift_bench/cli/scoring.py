@@ -15,7 +15,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse
 from msshift_bench.cli.output import check_outputs, note, print_json, warn
-from msshift_bench.errors import Finding, RunError, UsageError, spell_out
+from msshift_bench.errors import Finding, RunError, UsageError, format_findings
 from msshift_bench.plumbing import (
     check_folder,
     in_line,
@@ -156,9 +156,9 @@ def _leaked_queries(
     """Return the leaked test queries in the folder of `leakage find`; `None` without a folder."""
     if without_leaked is None:
         return None
-    from msshift_bench.leakage import read_left_out
+    from msshift_bench.leakage import read_leaked_queries
 
-    return read_left_out(without_leaked, data)
+    return read_leaked_queries(without_leaked, data)
 
 
 def _write_per_query(result: Result, path: Path | None) -> None:
@@ -210,7 +210,10 @@ def _check(
         if validation.warnings:
             note(
                 "\n".join(
-                    [f"warning: {run}: {warned}", *spell_out(validation.warnings, warning_counts)]
+                    [
+                        f"warning: {run}: {warned}",
+                        *format_findings(validation.warnings, warning_counts),
+                    ]
                 )
             )
         if validation.ok:

@@ -223,7 +223,7 @@ class Dataset:
         """
         (name,) = shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
         shift = get_shift(name)
-        configs = {group: f"{shift.name}-{shift.unseen_by(group)}" for group in shift.tested}
+        configs = {group: f"{shift.name}-{shift.out_model(group)}" for group in shift.tested}
         return {group: self.rows(config, "test") for group, config in configs.items()}
 
     def triples(self, config: str) -> TripleStream:

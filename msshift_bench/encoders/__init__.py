@@ -2,7 +2,7 @@
 
 `embed_queries` returns the vectors of queries by an `EncoderSpec`: a model of the Hugging Face
 Hub, a folder, or term vectors, which need no model. `sign_vectors` returns random vectors of words;
-`incidence` returns the matrix of texts and their terms. `load_model`, `load_transformer` and
+`term_matrix` returns the matrix of texts and their terms. `load_model`, `load_transformer` and
 `load_weights` are the only functions that load models. They use `ModelSettings` and read
 safetensors only; `loading_errors` returns the errors of libraries that they may raise. The room
 may use `data`, `engine`, `libraries`, `plumbing`, `arrays`, `sampling`, `settings` and `errors`.
@@ -18,7 +18,7 @@ from msshift_bench.encoders.loading import (
 )
 from msshift_bench.encoders.model_settings import DEFAULTS, OF_LOADING, SIMILARITIES, ModelSettings
 from msshift_bench.encoders.models import OWN, TERMS, EncoderSpec, choose_encoder
-from msshift_bench.encoders.term_vectors import DIMENSIONS, incidence, sign_vectors
+from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors, term_matrix
 
 __all__ = [
     "DEFAULTS",
@@ -32,7 +32,7 @@ __all__ = [
     "TERMS",
     "choose_encoder",
     "embed_queries",
-    "incidence",
+    "term_matrix",
     "load_model",
     "load_transformer",
     "load_weights",

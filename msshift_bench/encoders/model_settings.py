@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.libraries import torch
-from msshift_bench.settings import Table, later
+from msshift_bench.settings import Table, added_field
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities by which a search with dot products can rank."""
@@ -42,20 +42,20 @@ class ModelSettings(Table):
         trust_remote_code: whether code from the model's folder may run.
     """
 
-    query_prompt: str | None = later(None)
-    document_prompt: str | None = later(None)
-    truncate_dim: PositiveInt | None = later(None)
-    dtype: Literal["float32", "float16", "bfloat16"] | None = later(None)
-    revision: str | None = later(None)
+    query_prompt: str | None = added_field(None)
+    document_prompt: str | None = added_field(None)
+    truncate_dim: PositiveInt | None = added_field(None)
+    dtype: Literal["float32", "float16", "bfloat16"] | None = added_field(None)
+    revision: str | None = added_field(None)
     # Sidecars have these three under other keys.
     similarity: Literal["dot", "cosine"] | None = Field(default=None, exclude=True)
     batch_size: PositiveInt | None = Field(default=None, exclude=True)
     device: str | None = Field(default=None, exclude=True)
-    normalize: bool = later(default=False)
-    query_length: int | None = later(None, ge=3)
-    passage_length: int | None = later(None, ge=3)
-    model_kwargs: dict[str, Any] = later({})
-    trust_remote_code: bool = later(default=False)
+    normalize: bool = added_field(default=False)
+    query_length: int | None = added_field(None, ge=3)
+    passage_length: int | None = added_field(None, ge=3)
+    model_kwargs: dict[str, Any] = added_field({})
+    trust_remote_code: bool = added_field(default=False)
 
     def __hash__(self) -> int:
         return hash(self.digest())

@@ -102,7 +102,7 @@ def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
     return terms, matrix[:, wanted], counts[wanted]
 
 
-def incidence(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
+def term_matrix(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
     """Return the sparse matrix of texts and terms, with 1 where a text has a term.
 
     Args:

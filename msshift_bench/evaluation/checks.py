@@ -22,7 +22,7 @@ from msshift_bench.evaluation.opening import OpenedRun, OpenedRuns, OpenedRunSet
 from msshift_bench.evaluation.scores import FEWEST_ANSWERED, Scores, identical_runs, known_test_set
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs import FOR_ALL, RunReport, Sidecar, low_recall, seed_folder
-from msshift_bench.shifts import Shift, grouped, several
+from msshift_bench.shifts import Shift, as_list, grouped
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
@@ -57,9 +57,9 @@ def check_allowances(allow: str | Collection[str]) -> frozenset[str]:
     Raises:
         UnknownNameError: if one is not in `ALLOWANCES`.
     """
-    for name in several(allow):
+    for name in as_list(allow):
         check_name("allowance", name, ALLOWANCES)
-    return frozenset(several(allow))
+    return frozenset(as_list(allow))
 
 
 class Check(NamedTuple):

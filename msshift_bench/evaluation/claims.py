@@ -538,7 +538,7 @@ def _names_of_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
     return _names_of(first, measure)._replace(against=second.system, seeds=min(seeds, default=None))
 
 
-def left_out_claims(
+def leakage_claims(
     scores: Scores, measure: Measure, missing: str, averaged: str, without: LeakedQueries
 ) -> Iterator[Claim]:
     """Yield figures without some queries, and the difference with its interval.

@@ -19,7 +19,7 @@ from msshift_bench.evaluation.claims import (
     SIDES,
     WHOLE,
     lead_claims,
-    left_out_claims,
+    leakage_claims,
     loss_claims,
     matrix_claims,
     pair_claims,
@@ -30,7 +30,7 @@ from msshift_bench.evaluation.notes import (
     data_caveats,
     data_notes,
     delta_notes,
-    left_out_notes,
+    leakage_notes,
     loss_notes,
     policy_notes,
     seen_notes,
@@ -53,14 +53,14 @@ from msshift_bench.evaluation.settings import (
     LeakedQueries,
     Settings,
     SettingsSource,
-    check_left_out,
+    check_leaked_queries,
 )
 from msshift_bench.evaluation.tables import (
     ENDS,
     VALUE,
     compared_tables,
     delta_table,
-    left_out_tables,
+    leakage_tables,
     loss_table,
     matrix_table,
     scale_of,
@@ -117,7 +117,7 @@ def evaluate_run_sets(
         dense 0.62, 95%: 0.42 to 0.82
         sparse 0.53, 95%: 0.23 to 0.83
     """
-    check_left_out(without)
+    check_leaked_queries(without)
     settings = Settings.of(settings)
     check_means(settings.measures)
     opened = open_run_sets(runs, data, shifts, settings.run_format)
@@ -162,13 +162,13 @@ def losses_of(
         claims += of_losses
         if without is not None:
             for part, measure in itertools.product(of_shift, settings.measures):
-                claims += left_out_claims(part, measure, settings.missing, averaged, without)
+                claims += leakage_claims(part, measure, settings.missing, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     for (name,), means in figures.where(slice="").each("shift"):
         notes += notes_of(tie_notes(means, settings), about={"shift": name})
     if without is not None:
-        notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
+        notes += notes_of(leakage_notes(figures, without.source), about={"view": "left out"})
     notes += notes_of((), warnings)
     layout = partial(
         _loss_sections,
@@ -258,7 +258,7 @@ def _loss_sections(
         yield Section(tables, {"shift": name, "view": "groups"})
     if figures.where(slice=LEAKED_SLICES):
         # One section for all shifts: notes on a single shift are not printed with it.
-        yield Section(list(left_out_tables(figures, settings)), {"shift": "", "view": "left out"})
+        yield Section(list(leakage_tables(figures, settings)), {"shift": "", "view": "left out"})
 
 
 def _paper_section(figures: Figures, settings: Settings, *, intervals: bool) -> Section:

@@ -478,7 +478,7 @@ def change_notes(settings: Settings, figures: Figures, contents: Sequence[str]) 
     return [*lines, f"{counted}, not the choice of variants"]
 
 
-def left_out_notes(figures: Figures, source: str) -> list[str]:
+def leakage_notes(figures: Figures, source: str) -> list[str]:
     """Return notes on the leaked test queries of each group, and on the intervals.
 
     Args:

@@ -36,10 +36,10 @@ from msshift_bench.shifts import (
     SHIFTS,
     Shift,
     ShiftNames,
+    as_list,
     grouped,
     in_order,
     parse_config,
-    several,
     shift_names,
 )
 
@@ -385,7 +385,7 @@ def open_run_sets(
     """
     if isinstance(runs, OpenedRuns):
         return runs
-    folders = several(runs)
+    folders = as_list(runs)
     for run in folders:
         if str(run) == "-" or Path(run).is_file():
             raise UsageError(

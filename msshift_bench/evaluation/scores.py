@@ -403,7 +403,7 @@ class Scores(SystemNames):
         """
         if self.shift is None:
             return None
-        unseen, models = self.shift.unseen_by(group), self.complete_models
+        unseen, models = self.shift.out_model(group), self.complete_models
         saw = [model for model in models if model != unseen]
         return Sides(saw, [unseen]) if saw and unseen in models else None
 

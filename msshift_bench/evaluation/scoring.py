@@ -16,13 +16,13 @@ from msshift_bench.arrays import Ints
 from msshift_bench.data import Dataset, TestSet, open_dataset, read_labels
 from msshift_bench.errors import DataError, UsageError, first_few
 from msshift_bench.evaluation.checks import apply_checks, check_allowances
-from msshift_bench.evaluation.claims import left_out_claims, run_claims, slice_claims
+from msshift_bench.evaluation.claims import leakage_claims, run_claims, slice_claims
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import (
     answered,
     data_caveats,
     data_notes,
-    left_out_notes,
+    leakage_notes,
     policy_notes,
     run_counts,
     run_notes,
@@ -54,13 +54,13 @@ from msshift_bench.evaluation.settings import (
     LeakedQueries,
     Settings,
     SettingsSource,
-    check_left_out,
+    check_leaked_queries,
 )
-from msshift_bench.evaluation.tables import WITH_ENDS, difference_heads, left_out_tables, scale_of
+from msshift_bench.evaluation.tables import WITH_ENDS, difference_heads, leakage_tables, scale_of
 from msshift_bench.output import COUNT, QUERIES, Head, Table, heads_of, number, pivot
 from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.runs import Judgements, RunSource, run_sources
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, grouped, several
+from msshift_bench.shifts import DATASET_NAME, Shift, as_list, get_shift, grouped
 from msshift_bench.stats import FIGURES, Claim, Figure, Figures, infer
 
 _MOST_AT_ONCE = 4
@@ -208,10 +208,10 @@ def score_runs(
         short: -0.18 [-0.28, -0.09]†
         long: +0.18 [0.09, 0.28]†
     """
-    sources = several(runs)
+    sources = as_list(runs)
     if not sources:
         raise UsageError("name at least one run to score")
-    check_left_out(without)
+    check_leaked_queries(without)
     settings = Settings.of(settings)
     if shift is not None and test_set is None:
         data = open_dataset(data)
@@ -250,7 +250,7 @@ def score_runs(
         claims = [
             claim
             for part, measure in itertools.product(scores, means)
-            for claim in left_out_claims(part, measure, settings.missing, "macro", without)
+            for claim in leakage_claims(part, measure, settings.missing, "macro", without)
         ]
         figures = Figures([*figures, *infer(claims, settings)])
     notes = notes_of(
@@ -272,7 +272,7 @@ def score_runs(
             [*about_slices, *slice_notes(figures, settings, slices)], about={"view": "groups"}
         )
     if without is not None:
-        notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
+        notes += notes_of(leakage_notes(figures, without.source), about={"view": "left out"})
     notes += notes_of((), warnings)
     layout = partial(_run_sections, settings=settings, labels=[*slices])
     return answered("scores", figures, judged.data, settings, notes, layout, scores)
@@ -369,7 +369,7 @@ def _run_sections(
     if sliced:
         yield Section(list(_slice_tables(sliced, settings)), {"view": "groups"})
     if len(of_all_queries) + len(sliced) < len(figures):
-        yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
+        yield Section(list(leakage_tables(figures, settings)), {"view": "left out"})
 
 
 def _run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:

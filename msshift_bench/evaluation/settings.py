@@ -29,7 +29,7 @@ from msshift_bench.evaluation.measures import VALID_NAMES, Measure, measure_hint
 from msshift_bench.exclusions import Exclusions, ExclusionsSource
 from msshift_bench.plumbing import MAX_RANK
 from msshift_bench.runs import JudgedRun, check_tie_policy
-from msshift_bench.shifts import several
+from msshift_bench.shifts import as_list
 from msshift_bench.stats import Inference
 
 _PARTIAL = frozenset({"Accuracy"})
@@ -270,7 +270,7 @@ def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:
         UsageError: if no measure is named; and as `parse_measure`, listing all wrong names.
         UnknownNameError: as for `parse_measure`.
     """
-    requested = _NAME.findall(names) if isinstance(names, str) else several(names)
+    requested = _NAME.findall(names) if isinstance(names, str) else as_list(names)
     parsed: list[Measure] = []
     wrong: list[UsageError] = []
     for name in requested:
@@ -397,13 +397,12 @@ class LeakedQueries(NamedTuple):
     searched: frozenset[str] | None = None
 
 
-def check_left_out(given: object) -> None:
-    """Check that `given` is `None` or a value of `msshift_bench.read_left_out`.
+def check_leaked_queries(given: object) -> None:
+    """Check that `given` is `None` or a value of `msshift_bench.read_leaked_queries`.
 
     Raises:
         UsageError: if it is another value, e.g. the path of a file of candidates.
     """
     if not isinstance(given, LeakedQueries | None):
-        raise UsageError(
-            f"without is {quoted(given)}; read it first: without=read_left_out({quoted(given)})"
-        )
+        name = quoted(given)
+        raise UsageError(f"without is {name}; read it first: without=read_leaked_queries({name})")

@@ -250,7 +250,7 @@ def matrix_table(figures: Figures) -> Table:
         ("",),
         [Head((shift.training_of(model),), {"model": model}, VALUE) for model in shift.groups],
         [Head((group,), {"group": group}) for group in shift.tested],
-        best=[row for row in scores if shift.unseen_by(row.group) == row.model],
+        best=[row for row in scores if shift.out_model(row.group) == row.model],
     )
 
 
@@ -537,7 +537,7 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     yield Section(tables)
 
 
-def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
+def leakage_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
     """Yield a table per shift and measure: figures with and without the leaked queries.
 
     Args:

@@ -40,7 +40,7 @@ def group_states(shift: Shift, model: str, training: str) -> dict[str, GroupStat
     """
     groups = () if shift.by_size else shift.tested
     if training == OWN_SPLIT:
-        return {g: UNSEEN if shift.unseen_by(g) == model else SEEN for g in groups}
+        return {g: UNSEEN if shift.out_model(g) == model else SEEN for g in groups}
     return dict.fromkeys(groups, {EVERYTHING: SEEN, NONE: UNSEEN}.get(training, UNKNOWN))
 
 

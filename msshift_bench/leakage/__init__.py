@@ -2,7 +2,7 @@
 
 `find_leakage` finds candidate pairs, tier by tier. `pairs_to_judge` selects pairs for annotators;
 `review_leakage` counts their labels and evaluates thresholds. `clean_training` writes a training
-set without leaking queries; `read_left_out` returns the test queries that leaked.
+set without leaking queries; `read_leaked_queries` returns the test queries that leaked.
 `make_training_sets` makes training sets with leakage; `leakage_experiment` measures its effect.
 The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`,
 `plumbing`, `records`, `runs`, `sampling`, `search`, `shifts`, `similarity` and `stats`.
@@ -10,9 +10,9 @@ The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluati
 
 from msshift_bench.leakage.cleaning import clean_training
 from msshift_bench.leakage.experiment import (
-    KINDS_OF_LEAKAGE,
+    LEAKAGE_KINDS,
     RerankedTopic,
-    TrainingInstance,
+    TrainingPair,
     leakage_experiment,
     make_training_sets,
 )
@@ -20,11 +20,11 @@ from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     NEAR_TIER,
     TIERS,
-    FoundLeakage,
+    LeakageResult,
     LeakedPair,
     check_found_folder,
     read_candidates,
-    read_left_out,
+    read_leaked_queries,
     tiers_up_to,
 )
 from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage, read_topics
@@ -32,13 +32,13 @@ from msshift_bench.leakage.threshold import ThresholdCurve, pairs_to_judge, revi
 
 __all__ = [
     "CANDIDATES_NAME",
-    "KINDS_OF_LEAKAGE",
+    "LEAKAGE_KINDS",
     "NEAR_TIER",
     "THRESHOLDS",
     "TIERS",
-    "FoundLeakage",
+    "LeakageResult",
     "LeakedPair",
-    "TrainingInstance",
+    "TrainingPair",
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",
@@ -49,7 +49,7 @@ __all__ = [
     "make_training_sets",
     "pairs_to_judge",
     "read_candidates",
-    "read_left_out",
+    "read_leaked_queries",
     "read_topics",
     "review_leakage",
     "tiers_up_to",

@@ -70,7 +70,7 @@ def clean_training(
     """Write a training set without the queries that leak. After an error, `out` is unchanged.
 
     Args:
-        found: the folder that `FoundLeakage.write` wrote for the same file `train`.
+        found: the folder that `LeakageResult.write` wrote for the same file `train`.
         train: the training queries: a file of query_id, tab, text.
         out: the folder to write: ``queries.tsv``, ``qrels.tsv``, ``triples.tsv``, the removed
             queries (``removed.tsv``: train_id, tier) and ``manifest.json``.

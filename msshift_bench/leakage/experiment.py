@@ -29,14 +29,14 @@ from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.sampling import keyed_hash, keyed_number
 from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 
-KINDS_OF_LEAKAGE = ("none", "leaked", "test")
+LEAKAGE_KINDS = ("none", "leaked", "test")
 """The leaked training queries: none; queries that leak test topics; the test topics themselves."""
 
-NO_LEAKAGE = KINDS_OF_LEAKAGE[0]
+NO_LEAKAGE = LEAKAGE_KINDS[0]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingInstance:
+class TrainingPair:
     """A query with a relevant passage and another passage: two training instances.
 
     Attributes:
@@ -60,12 +60,12 @@ def make_training_sets(
     sizes: Sequence[int],
     leaked: int,
     *,
-    others: Sequence[TrainingInstance],
-    leaking: Sequence[TrainingInstance],
-    topics: Sequence[TrainingInstance],
+    others: Sequence[TrainingPair],
+    leaking: Sequence[TrainingPair],
+    topics: Sequence[TrainingPair],
     seed: int = 0,
-) -> Mapping[tuple[str, int], tuple[TrainingInstance, ...]]:
-    """Return (kind of leakage, size) -> a training set of size / 2 pairs (`TrainingInstance`).
+) -> Mapping[tuple[str, int], tuple[TrainingPair, ...]]:
+    """Return (kind of leakage, size) -> a training set of size / 2 pairs (`TrainingPair`).
 
     Sets of both kinds with leakage have leaked / 2 leaking pairs at every size; pairs from `others`
     fill the rest. Pairs are drawn by keyed hash, so that a larger set includes the smaller ones.
@@ -107,11 +107,11 @@ def make_training_sets(
 
 
 def _drawn(
-    pairs: Iterable[TrainingInstance], count: int, kind: str, seed: int
-) -> tuple[TrainingInstance, ...]:
+    pairs: Iterable[TrainingPair], count: int, kind: str, seed: int
+) -> tuple[TrainingPair, ...]:
     """Return `count` pairs, the first by keyed hash."""
 
-    def key(pair: TrainingInstance) -> bytes:
+    def key(pair: TrainingPair) -> bytes:
         return keyed_hash(f"{pair.query_id}\t{pair.relevant}\t{pair.other}", f"{seed}/leak")
 
     ordered = tuple(sorted(pairs, key=key))
@@ -169,7 +169,7 @@ ExperimentScores = Mapping[tuple[str, str, int, int], Sequence[Floats]]
 def leakage_experiment(
     scores: ExperimentScores,
     topics: Sequence[RerankedTopic],
-    leaks: Mapping[str, Sequence[TrainingInstance]],
+    leaks: Mapping[str, Sequence[TrainingPair]],
     facts: Mapping[str, Any],
 ) -> Result:
     """Compare the rankings of models trained with and without leakage.
@@ -194,17 +194,17 @@ def leakage_experiment(
     rankings = {
         (system, kind): [[scores[system, kind, size, seed] for seed in seeds] for size in sizes]
         for system in systems
-        for kind in KINDS_OF_LEAKAGE
+        for kind in LEAKAGE_KINDS
     }
     measured = {
         key: np.array([[_measures(topics, ranked) for ranked in by_seed] for by_seed in by_size])
         for key, by_size in rankings.items()
     }
     claims = list(_by_fold(measured, systems, sizes, [topic.query_id for topic in topics]))
-    leaking = {pair.topic for pair in leaks[KINDS_OF_LEAKAGE[1]]}
+    leaking = {pair.topic for pair in leaks[LEAKAGE_KINDS[1]]}
     is_leaking = np.array([topic.query_id in leaking for topic in topics])
     for system in systems:
-        ndcg = {kind: measured[system, kind][:, :, is_leaking, 0] for kind in KINDS_OF_LEAKAGE}
+        ndcg = {kind: measured[system, kind][:, :, is_leaking, 0] for kind in LEAKAGE_KINDS}
         claims += _by_size(system, sizes, facts["leaked"], ndcg)
     for system in systems:
         for kind, pairs in leaks.items():
@@ -261,7 +261,7 @@ def _by_fold(
     for place, measure in enumerate(EXPERIMENT_MEASURES):
         for system in systems:
             scores: dict[str, Estimate] = {}
-            for kind in KINDS_OF_LEAKAGE:
+            for kind in LEAKAGE_KINDS:
                 by_size = measured[system, kind][..., place]
                 chosen, values = _choose(by_size, folds, lower=measure == "MFR")
                 scores[kind] = Estimate.mean(values, system, ALL_TOPICS)
@@ -351,7 +351,7 @@ def _trained_on(kind: str, sizes: Sequence[int]) -> str:
 
 
 def _places(
-    topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[TrainingInstance]
+    topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[TrainingPair]
 ) -> list[tuple[float, float, float]]:
     """Return for each leaked pair the relevant passage's rank and score, and the other's rank."""
     by_id = {topic.query_id: (topic, scores) for topic, scores in zip(topics, ranked, strict=True)}
@@ -408,7 +408,7 @@ def _swaps(figures: Figures) -> list[str]:
     swaps = []
     for measure in EXPERIMENT_MEASURES:
         sign = -1 if measure == "MFR" else 1
-        for kind in KINDS_OF_LEAKAGE[1:]:
+        for kind in LEAKAGE_KINDS[1:]:
             for system, rival in permutations(scores.names("system"), 2):
                 without = sign * value[measure, NO_LEAKAGE, system]
                 to_pass = sign * value[measure, NO_LEAKAGE, rival]
@@ -440,7 +440,7 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
 def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
     """Return the tables: scores by measure, scores by size, leaked passages."""
     columns = [Head(("none",), {"figure": "score", "model": NO_LEAKAGE}, _SCORE)]
-    for kind in KINDS_OF_LEAKAGE[1:]:
+    for kind in LEAKAGE_KINDS[1:]:
         columns += [
             Head((kind,), {"figure": "score", "model": kind}, _SCORE),
             Head(("difference",), {"figure": "difference", "model": kind}, _DIFFERENCE),
@@ -457,7 +457,7 @@ def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
 
 
 def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
-    models = {kind: [_trained_on(kind, [size]) for size in sizes] for kind in KINDS_OF_LEAKAGE}
+    models = {kind: [_trained_on(kind, [size]) for size in sizes] for kind in LEAKAGE_KINDS}
     rows = [
         Head((system, f"{size:,}"), {"system": system, "model": size_models})
         for system in figures.names("system")
@@ -467,7 +467,7 @@ def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
         Head(("share leaked",), {"figure": "leaked_share"}, REL_LOSS),
         Head(("none",), {"figure": "score"}, _SCORE),
     ]
-    for kind in KINDS_OF_LEAKAGE[1:]:
+    for kind in LEAKAGE_KINDS[1:]:
         where = {"figure": "difference", "model": tuple(models[kind])}
         columns.append(Head((f"{kind} - none",), where, _DIFFERENCE))
     title = "nDCG@10 by size, on the leaking topics"
@@ -481,7 +481,7 @@ def _passage_table(sizes: Sequence[int], figures: Figures) -> Table:
             {"system": system, "model": _trained_on(kind, chosen)},
         )
         for system in figures.names("system")
-        for kind in KINDS_OF_LEAKAGE[1:]
+        for kind in LEAKAGE_KINDS[1:]
         for chosen in _together_and_each(sizes)
     ]
     deviation_of = {(row.system, row.model, row.figure): row.value or 0.0 for row in figures}

@@ -112,7 +112,7 @@ class TierCount(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FoundLeakage:
+class LeakageResult:
     """Training queries that may leak test topics.
 
     Attributes:
@@ -126,7 +126,7 @@ class FoundLeakage:
     Examples:
         >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
         >>> found, found.queries
-        (<FoundLeakage: 1 pairs of 2 test topics>, 2)
+        (<LeakageResult: 1 pairs of 2 test topics>, 2)
         >>> found.count("same-normalised").pairs, found.count().topics
         (1, 1)
     """
@@ -138,7 +138,7 @@ class FoundLeakage:
     test_ids: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<FoundLeakage: {len(self.pairs):,} pairs of {len(self.test_ids):,} test topics>"
+        return f"<LeakageResult: {len(self.pairs):,} pairs of {len(self.test_ids):,} test topics>"
 
     def count(self, *tiers: str) -> TierCount:
         """Count the pairs at any of `tiers`; by default, at any of `TIERS`."""
@@ -213,7 +213,7 @@ class FoundLeakage:
 
 
 def check_found_folder(folder: Path) -> None:
-    """Check that `FoundLeakage.write` can write to a folder.
+    """Check that `LeakageResult.write` can write to a folder.
 
     Raises:
         UsageError: if the folder holds other files, or another process is writing it.
@@ -301,13 +301,13 @@ def read_found(source: Path) -> dict[str, Any]:
     return facts
 
 
-def read_left_out(
+def read_leaked_queries(
     candidates: str | Path, known: Dataset | TestSet | str | Path = DATASET_NAME
 ) -> LeakedQueries:
     """Read the test queries that leaked, for `evaluate_run_sets` and `score_runs` to leave out.
 
     Args:
-        candidates: the folder that `FoundLeakage.write` wrote, or its ``candidates.parquet``.
+        candidates: the folder that `LeakageResult.write` wrote, or its ``candidates.parquet``.
         known: the test set that is scored, or the data set with the scored test queries.
 
     Returns:
@@ -321,7 +321,7 @@ def read_left_out(
     Examples:
         >>> test = load_dataset("msshift", "length-short", split="test")
         >>> find_leakage({"t1": test[0].text}, test).write("leaks-of-short")
-        >>> leaked = read_left_out("leaks-of-short", "msshift")
+        >>> leaked = read_leaked_queries("leaks-of-short", "msshift")
         >>> leaked.query_ids == {test[0].query_id}
         True
     """

@@ -27,15 +27,15 @@ from msshift_bench.encoders import (
     TERMS,
     EncoderSpec,
     choose_encoder,
-    incidence,
     sign_vectors,
+    term_matrix,
 )
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
     PASSAGE_TIER,
     TIERS,
-    FoundLeakage,
+    LeakageResult,
     LeakedPair,
     TierCount,
 )
@@ -98,7 +98,7 @@ def find_leakage(
     qrels: tuple[_Qrels, _Qrels] | None = None,
     separate_ids: bool = False,
     words: str = "whitespace",
-) -> FoundLeakage:
+) -> LeakageResult:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
     Training queries are embedded in blocks: memory holds their texts and one block of vectors. The
@@ -193,7 +193,7 @@ def find_leakage(
         )
         for field in sorted({topic.field for topic in topics})
     }
-    return FoundLeakage(
+    return LeakageResult(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
         len(training),
         fields,
@@ -325,7 +325,7 @@ class WordSpace:
         words_of = [set(normalise(text, self._words).split()) for text in texts]
         vocabulary = sorted(set().union(*words_of))
         weights = np.array([self._weight(word) for word in vocabulary]).reshape(-1, 1)
-        vectors: Vectors = incidence(words_of, vocabulary) @ (sign_vectors(vocabulary) * weights)
+        vectors: Vectors = term_matrix(words_of, vocabulary) @ (sign_vectors(vocabulary) * weights)
         return vectors.astype(np.float32)
 
     def _weight(self, word: str) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from msshift_bench.annotation import (
     DIFFERENT,
-    LEAKS,
+    LEAKAGE_QUESTION,
     REFORMULATIONS,
     UNTYPED,
     Annotations,
@@ -53,7 +53,7 @@ def pairs_to_judge(
     """Return the candidate pairs that annotators should judge.
 
     Args:
-        source: the folder that `FoundLeakage.write` wrote or its ``candidates.parquet``; or a
+        source: the folder that `LeakageResult.write` wrote or its ``candidates.parquet``; or a
             sheet, filled or not, that `read_annotations` reads.
         per_test: the most pairs per test query, most similar first; `None` for all. Pairs without
             a cosine come first (equal words), or last if they only share a passage.
@@ -257,7 +257,7 @@ def review_leakage(
     _check_precision(precision)
     if not annotations.verdicts:
         raise UsageError("no pair of the sheets is judged; fill in the column label")
-    labels = annotations.labels(LEAKS)
+    labels = annotations.labels(LEAKAGE_QUESTION)
     unsettled = [pair for pair, label in labels.items() if label is None]
     counted = {pair: label for pair, label in labels.items() if label is not None}
     rows = list(_counts(counted, {name: _ids(ids) for name, ids in (subsets or {}).items()}))
@@ -320,11 +320,11 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
 
 
 def _leaks(verdict: Verdict) -> bool:
-    return LEAKS.label_of(verdict) != DIFFERENT
+    return LEAKAGE_QUESTION.label_of(verdict) != DIFFERENT
 
 
 _KAPPAS: Mapping[str, Callable[[Verdict], Hashable]] = {
-    "kappa_of_types": LEAKS.label_of,
+    "kappa_of_types": LEAKAGE_QUESTION.label_of,
     "kappa_as_given": attrgetter("chosen"),
     "kappa_of_leaking": _leaks,
 }

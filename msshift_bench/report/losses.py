@@ -82,7 +82,7 @@ def draw_losses(inputs: Inputs) -> Chart | Missing:
     )
 
 
-def draw_sides(inputs: Inputs) -> Chart | Missing:
+def draw_in_out(inputs: Inputs) -> Chart | Missing:
     """Return a chart of every system's Avg In and Out on every group."""
     return _draw_by_group(
         inputs,
@@ -249,7 +249,7 @@ def _draw_matrix(
             level = levels.get(group)
             lost[row, column] = rel_loss(level, mean.number, measure.sign) if level else 0.0
             weight = "normal"
-            if model == shift.unseen_by(group):
+            if model == shift.out_model(group):
                 corner, weight = (column - 0.47, row - 0.45), "bold"
                 # The frame is drawn above lines between rows, which would cross it.
                 ax.add_patch(

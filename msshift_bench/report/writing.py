@@ -48,7 +48,7 @@ from msshift_bench.plumbing import replace_folder, report_progress
 from msshift_bench.report.drawing import Chart, Picture
 from msshift_bench.report.inputs import Inputs, Missing, read_inputs
 from msshift_bench.report.links import draw_links
-from msshift_bench.report.losses import draw_leads, draw_losses, draw_matrices, draw_sides
+from msshift_bench.report.losses import draw_in_out, draw_leads, draw_losses, draw_matrices
 from msshift_bench.report.topics import draw_topics
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import DATASET_NAME, ShiftNames, grouped
@@ -72,7 +72,7 @@ _Table = tuple[str, Table, str, str]
 
 SECTIONS: Sequence[tuple[str, str, Callable[[Inputs], Chart | Missing]]] = (
     ("losses", "Rel Loss by group", draw_losses),
-    ("sides", "Avg In and Out", draw_sides),
+    ("sides", "Avg In and Out", draw_in_out),
     ("matrices", "Models by groups", draw_matrices),
     ("leads", "Lead by group", draw_leads),
     ("links", "Losses and similarity", draw_links),

@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.runs.formats import RUN_FORMATS
 from msshift_bench.runs.predictions import find_predictions
-from msshift_bench.shifts import SHIFTS, Shift, grouped, in_order, several
+from msshift_bench.shifts import SHIFTS, Shift, as_list, grouped, in_order
 
 _EXTRA_TESTS = ("extra", "also")
 """Names of the folder of a system's runs for extra test sets; the second is of earlier versions."""
@@ -242,7 +242,7 @@ def find_run_sets(
         dense length 2
         sparse length 2
     """
-    parents, listed = [Path(path) for path in several(paths)], listing or Listing()
+    parents, listed = [Path(path) for path in as_list(paths)], listing or Listing()
     if not parents:
         raise UsageError("name at least one folder of run sets")
     folders: dict[Path, Path] = {}

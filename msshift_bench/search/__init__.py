@@ -3,7 +3,7 @@
 The room may use `arrays`, `libraries`, `plumbing`, `records`, `errors` and `words`.
 """
 
-from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version
+from msshift_bench.search.bm25 import Bm25, Bm25Parameters, cached_index, stemmer_version
 from msshift_bench.search.query_words import content_words, normalise, sorted_words, warn_of_words
 from msshift_bench.search.ranking import (
     BATCH,
@@ -26,7 +26,7 @@ __all__ = [
     "Sparse",
     "check_compiler",
     "content_words",
-    "kept_index",
+    "cached_index",
     "normalise",
     "rankings_of",
     "search_vectors",

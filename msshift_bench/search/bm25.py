@@ -441,7 +441,7 @@ def _terms_of(
     return tokenizer, PassageIds(doc_ids), terms
 
 
-def kept_index(
+def cached_index(
     stream: Callable[[str], Iterable[Passage]],
     digest: Callable[[], str],
     parameters: Bm25Parameters | None = None,

@@ -185,7 +185,7 @@ class TopK:
         for query, values in zip(range(len(self._keys))[queries], scores, strict=True):
             self._add(query, values, order)
 
-    def add_some(self, query: int, scores: Vectors, rows: Ints) -> None:
+    def add_rows(self, query: int, scores: Vectors, rows: Ints) -> None:
         """Add the scores of some passages for one query.
 
         Args:

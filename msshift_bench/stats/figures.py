@@ -19,7 +19,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError, check_name
-from msshift_bench.shifts import grouped, several
+from msshift_bench.shifts import as_list, grouped
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.lines import Slope
 
@@ -166,7 +166,7 @@ class Figures(tuple[Figure, ...]):
         """
         rows: Iterable[Figure] = self
         for column, (name, value) in zip(_columns(names), names.items(), strict=True):
-            of = [str(one) if name == "measure" else one for one in several(value)]
+            of = [str(one) if name == "measure" else one for one in as_list(value)]
             rows = [row for row in rows if row[column] in of]
         return Figures(rows)
 

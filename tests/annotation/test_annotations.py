@@ -12,7 +12,7 @@ import pytest
 
 from msshift_bench.annotation import (
     LEAKAGE,
-    LEAKS,
+    LEAKAGE_QUESTION,
     SIMILARITY,
     Question,
     read_annotations,
@@ -131,7 +131,7 @@ def test_what_label_studio_exports_is_what_a_table_says(tmp_path: Path) -> None:
     path = tasks(tmp_path / "out.json", answers, LEAKAGE)
     sheets = [fill(tmp_path / f"{n}.csv", labels) for n, labels in enumerate(answers, 1)]
     of_tasks, of_tables = read_annotations([path]), read_annotations(sheets)
-    assert of_tasks.labels(LEAKS) == of_tables.labels(LEAKS)
+    assert of_tasks.labels(LEAKAGE_QUESTION) == of_tables.labels(LEAKAGE_QUESTION)
     assert set(of_tasks.annotators) == {"1", "2"}
     assert set(of_tasks.unjudged) == set(of_tables.unjudged)
     exported = json.loads(path.read_text())
@@ -169,7 +169,7 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
         ([one, three, agreed], "untyped", "specialization", 1),
     ):
         annotations = read_annotations(sheets)
-        labels = annotations.labels(LEAKS).items()
+        labels = annotations.labels(LEAKAGE_QUESTION).items()
         assert {(pair.test_id, pair.train_id): label for pair, label in labels} == {
             A: of_a, B: "different", C: of_c, D: "different"
         }  # fmt: skip
@@ -177,7 +177,7 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
     assert annotations.annotators == ("one", "three")
     context = {pair.train_id: pair.context for pair in merged.pairs_to_settle()}[A[1]]
     assert context == "one: identical, two: identical, three: reformulation"
-    assert merged.agreement(["one", "two"], LEAKS.label_of).items == 3
+    assert merged.agreement(["one", "two"], LEAKAGE_QUESTION.label_of).items == 3
     assert merged.agreement(["one"], str) is None
 
 
@@ -261,7 +261,9 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
         path.write_text("".join(json.dumps(line | change) + "\n" for change in changes))
         annotations = read_annotations([path], both=both)
         assert annotations.annotators in ((), ("a",))
-        return {pair.train_id: label for pair, label in annotations.labels(LEAKS).items()}
+        return {
+            pair.train_id: label for pair, label in annotations.labels(LEAKAGE_QUESTION).items()
+        }
 
     assert labels({}) == {"1": "different"}
     assert labels({}, both="type") == {"1": "identical"}

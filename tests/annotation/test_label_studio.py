@@ -13,7 +13,7 @@ import pytest
 
 from msshift_bench.annotation import (
     LEAKAGE,
-    LEAKS,
+    LEAKAGE_QUESTION,
     SIMILARITY,
     UNTYPED,
     Pair,
@@ -67,7 +67,10 @@ def test_labels_of_json_min(tmp_path: Path) -> None:
     path = minimal(tmp_path / "min.json", LEAKAGE, {"label": "identical"}, {"label": several})
     annotations = read_annotations([path])
     assert annotations.annotators == ("1", "2")
-    assert [LEAKS.label_of(verdict) for verdict in annotations.verdicts] == ["identical", UNTYPED]
+    assert [LEAKAGE_QUESTION.label_of(verdict) for verdict in annotations.verdicts] == [
+        "identical",
+        UNTYPED,
+    ]
     assert annotations.verdicts[0].pair == PAIR
     with pytest.raises(UsageError, match="holds verdicts or notes on 2 pairs"):
         write_sheet([PAIR], LEAKAGE, path)

@@ -14,7 +14,7 @@ from msshift_bench import evaluate, libraries, read_run
 from msshift_bench.baselines.systems import system as system_module
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.search import kept_index
+from msshift_bench.search import cached_index
 from tests.baselines.conftest import Patch, Values
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
@@ -67,8 +67,8 @@ def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch
             model.model.classifier.weight.data.neg_()
         return model
 
-    counted = Mock(wraps=kept_index)
-    monkeypatch.setattr(system_module, "kept_index", counted)
+    counted = Mock(wraps=cached_index)
+    monkeypatch.setattr(system_module, "cached_index", counted)
     result = evaluate(reranker, depth=2, **given)
     counted.assert_called_once()
     (scores,) = result.scores

@@ -205,14 +205,14 @@ def test_word_vectors_are_known_by_their_digest(tmp_path: Path) -> None:
             ask()
     file.write_text("red 1 0\n")
     given.check_encoder()
-    facts = given.starts_from()
+    facts = given.initial_encoder_facts()
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     seen = "what its word vectors were learnt from is not recorded"
     assert facts == {"file_sha256": digest, "seen": seen}
     file.write_text("red 0 1 # another\n")
-    assert given.starts_from() != facts
+    assert given.initial_encoder_facts() != facts
     # Vectors that are learnt from the passages follow from recipe and collection.
-    assert recipe.starts_from() is None
+    assert recipe.initial_encoder_facts() is None
     with pytest.raises(UsageError, match="word vectors are learnt or read: use 'collection'"):
         recipe.changed(encoder="random")
     with pytest.raises(DataError, match="have no words"):

@@ -15,7 +15,7 @@ import pytest
 
 from msshift_bench import data, errors
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.cut import Samples, cut_table
+from msshift_bench.dataset_builders.cut import SampleSizes, cut_table
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import OTHERS, Row
@@ -164,7 +164,7 @@ def test_where_the_data_set_is_looked_for(
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     def first_query(seed: int) -> str:
         folder, cache = tmp_path / "msshift", str(tmp_path / "cache")
-        build_dataset("mini:500", ["length"], folder, samples=Samples(seed=seed))
+        build_dataset("mini:500", ["length"], folder, samples=SampleSizes(seed=seed))
         loaded = datasets.load_dataset(str(folder), "length-short", cache_dir=cache)
         return str(loaded["test"]["query_id"][:20])
 

@@ -14,7 +14,7 @@ from msshift_bench.cli import app
 from msshift_bench.data import read_manifest
 from msshift_bench.dataset_builders.audit import audit_release
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.golden import Golden
@@ -100,7 +100,7 @@ def test_near_duplicates_are_added_to_card_and_manifest(
     lines = "".join(f"q{place}\t{text}\n" for place, text in enumerate(texts))
     judged = "".join(f"q{place} 0 d1 1\n" for place in range(len(texts)))
     folder, collection = tmp_path / "msshift", tsv_folder(queries=lines, qrels=judged)
-    samples = Samples(test_size=3, validation_size=0)
+    samples = SampleSizes(test_size=3, validation_size=0)
     build_dataset(collection, ["length"], folder, samples=samples)
     before = read_manifest(folder)
     done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")

@@ -18,7 +18,7 @@ from msshift_bench.data import load_triples, open_collection, open_dataset, veri
 from msshift_bench.data.manifest import DATA_VERSION, Manifest, read_manifest
 from msshift_bench.dataset_builders import describe, provenance, triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import IntegrityError, UsageError
@@ -42,7 +42,7 @@ pytestmark = [
 SHIFTS_BUILT = ("topics", "length")
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
-    "nano-ids": {"samples": Samples(nano=True), "texts": False},
+    "nano-ids": {"samples": SampleSizes(nano=True), "texts": False},
 }
 
 # In a process of its own: the library reads its environment once, when it is imported.

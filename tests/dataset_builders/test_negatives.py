@@ -13,7 +13,7 @@ from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders import negatives
 from msshift_bench.dataset_builders.negatives import (
     mine_negatives,
-    named_index,
+    open_shared_index,
     random_negatives,
     sample_negatives,
 )
@@ -120,11 +120,11 @@ def test_blocks_hold_what_is_sampled(tmp_path: Path) -> None:
 def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() -> None:
     parameters = Bm25Parameters()
     stemmed_by = stemmer_version("english")
-    index = named_index("mini:300", DIGEST, parameters, stemmed_by)
+    index = open_shared_index("mini:300", DIGEST, parameters, stemmed_by)
     text = next(iter(MINI.queries.values()))
     own = Bm25(passages(300), parameters)
     assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
     with pytest.raises(UsageError, match="mini:301"):
-        named_index("mini:301", DIGEST, parameters, stemmed_by)
+        open_shared_index("mini:301", DIGEST, parameters, stemmed_by)
     with pytest.raises(UsageError, match=f"{stemmed_by}.*PyStemmer 2"):
-        named_index("mini:300", DIGEST, parameters, "PyStemmer 2")
+        open_shared_index("mini:300", DIGEST, parameters, "PyStemmer 2")

@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.data import Dataset, Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError
 from tests.conftest import Build, Command, WriteFolder
@@ -107,9 +107,9 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     write_test_set(tmp_path / "tests", texts, {"t1": "d1", "t2": "d2"})
     options = {"restrain": {"test_sets": [tmp_path / "tests"]}}
     build_dataset(MINI, ["restrain-20"], restrain, options=options)
-    small = Samples(validation_size=0, nano=True)
+    small = SampleSizes(validation_size=0, nano=True)
     build_dataset(MINI, ["length"], without, samples=small)
-    given = Samples(test_queries=frozenset(list(MINI.queries)[::9]))
+    given = SampleSizes(test_queries=frozenset(list(MINI.queries)[::9]))
     build_dataset(MINI, shifts, triples, samples=given)
     add_triples(triples, MINI, shifts=["length"], count=2, depth=10)
     folders = [str(folder) for folder in (official, restrain, without, triples)]

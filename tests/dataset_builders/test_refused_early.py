@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
@@ -15,11 +15,11 @@ from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
 def test_a_seed_beyond_64_bits_is_refused(tmp_path: Path, seed: int) -> None:
     with pytest.raises(UsageError, match=f"{seed} .*64 bits.*; give"):
-        Samples(seed=seed)
+        SampleSizes(seed=seed)
     with pytest.raises(UsageError, match=f"{seed} .*64 bits.*; give"):
         add_triples(tmp_path, "mini:300", seed=seed)
-    assert Samples(seed=2**64 - 1).seed == 2**64 - 1
-    assert Samples(seed=-(2**63)).seed == -(2**63)
+    assert SampleSizes(seed=2**64 - 1).seed == 2**64 - 1
+    assert SampleSizes(seed=-(2**63)).seed == -(2**63)
 
 
 def test_an_unknown_rule_is_refused_before_the_collection_is_opened(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples
+from msshift_bench.dataset_builders.cut import NANO_SIZES, SampleSizes
 from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import replay_topics
-from msshift_bench.dataset_builders.zhan import order_by_nearness
+from msshift_bench.dataset_builders.zhan import rank_by_best_cosine
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import group_similarity, unit_rows
@@ -102,7 +102,7 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
     sizes = {"train": 10, "validation": 3, "test": 4}
     with mock.patch.dict(NANO_SIZES, sizes):
         build_dataset(
-            MINI, ["restrain-30"], tmp_path / "x", options=options, samples=Samples(nano=True)
+            MINI, ["restrain-30"], tmp_path / "x", options=options, samples=SampleSizes(nano=True)
         )
     for group in BOTH:
         rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
@@ -143,7 +143,7 @@ def test_sets_are_exact_nested_and_without_the_neighbours(
     train, test = sets
     # Blocks of few, so that later test queries meet ranks that are known.
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
-        near = order_by_nearness(train, test)
+        near = rank_by_best_cosine(train, test)
     rows = np.arange(len(train))
     unit = unit_rows(train)
     ones = unit_rows(test)[:, np.newaxis]
@@ -169,7 +169,7 @@ def test_sets_are_exact_nested_and_without_the_neighbours(
 
 def test_a_vector_of_zeros_is_near_nothing() -> None:
     train = np.array([[0, 0], [-1, 0], [0, 1], [3, 0]], np.float32)
-    near = order_by_nearness(train, np.array([[1, 0]], np.float32))
+    near = rank_by_best_cosine(train, np.array([[1, 0]], np.float32))
     assert near.order.tolist() == [3, 0, 2, 1]
     assert near.cosines.tolist() == [0, -1, 0, 1]
 
@@ -197,7 +197,7 @@ def test_bad_requests(test_set: Path, tmp_path: Path) -> None:
         "DataError 6 mini:300 --qrels": partial(build, "same"),
         "UnknownNameError 'nearst'": partial(build, "dl", rule="nearst"),
         "UsageError --ids-only": partial(build, "dl", texts=False),
-        "UsageError --train-size": partial(build, "dl", samples=Samples(train_size=5)),
+        "UsageError --train-size": partial(build, "dl", samples=SampleSizes(train_size=5)),
     }
     check_refusals(refusals)
     assert not (tmp_path / "x").exists()

@@ -15,7 +15,7 @@ import pytest
 from msshift_bench import data
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.cut import SampleSizes, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.mini import generator as mini
@@ -112,7 +112,7 @@ def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         SMALL,
         ["topics", "resttest"],
         folder,
-        samples=Samples(test_queries=TESTS, validation_size=0),
+        samples=SampleSizes(test_queries=TESTS, validation_size=0),
     )
     return folder
 

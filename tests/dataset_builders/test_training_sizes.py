@@ -14,7 +14,7 @@ from msshift_bench import data
 from msshift_bench.data.manifest import is_balanced
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.cut import SampleSizes, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.triples import add_triples
@@ -40,7 +40,7 @@ def equal(build_once: Build) -> Path:
 
 @pytest.fixture(scope="session")
 def everything(build_once: Build) -> Path:
-    return build_once("mini:500", *NAMES, samples=Samples(train_size="all"))
+    return build_once("mini:500", *NAMES, samples=SampleSizes(train_size="all"))
 
 
 # ---- what cannot be asked for ---------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_what_cannot_be_built(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     ) -> None:
         sizes = {name: asked[name] for name in asked if name not in ("licence", "options")}
         others = {name: asked[name] for name in asked if name not in sizes}
-        build_dataset(collection, shifts, tmp_path / "x", samples=Samples(**sizes), **others)
+        build_dataset(collection, shifts, tmp_path / "x", samples=SampleSizes(**sizes), **others)
 
     toy = data.open_collection(tsv_folder(qrels="q1 0 d1 1\nq2 0 d2 0\n"))
     path, empty = tmp_path / "ids.txt", tmp_path / "empty.txt"
@@ -99,7 +99,10 @@ def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     judged = "".join(f"q{i} 0 d1 1\n" for i in range(60))
     folder = tsv_folder(queries="".join(texts), qrels=judged)
     build_dataset(
-        folder, ["length", "rare-terms"], tmp_path / "x", samples=Samples(seed=2**64 - 1, nano=True)
+        folder,
+        ["length", "rare-terms"],
+        tmp_path / "x",
+        samples=SampleSizes(seed=2**64 - 1, nano=True),
     )
     add_triples(tmp_path / "x", folder, shifts=["length"], count=1, depth=2, seed=-(2**63))
     with pytest.raises(UsageError, match="64"):
@@ -171,7 +174,7 @@ def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
 def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
     tmp_path: Path, equal: Path, size: int | None
 ) -> None:
-    build_dataset(MINI, NAMES, tmp_path / "first", samples=Samples(train_size=size))
+    build_dataset(MINI, NAMES, tmp_path / "first", samples=SampleSizes(train_size=size))
     manifest, differing = replay_topics(tmp_path / "first", MINI, tmp_path / "again")
     assert differing == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(tmp_path / "first")
@@ -192,11 +195,11 @@ def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     sizes = {"train": 9, "validation": 5, "test": 4}
     monkeypatch.setattr(cut, "NANO_SIZES", sizes)
     part, again = (
-        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(nano=True))
+        build_dataset(MINI, NAMES, tmp_path / name, samples=SampleSizes(nano=True))
         for name in ("nano", "again")
     )
     other, alone = (
-        build_dataset(MINI, ["length"], tmp_path / name, samples=Samples(nano=True, seed=seed))
+        build_dataset(MINI, ["length"], tmp_path / name, samples=SampleSizes(nano=True, seed=seed))
         for name, seed in (("other", 1), ("alone", 0))
     )
     whole, nano = data.read_manifest(equal), tmp_path / "nano"
@@ -225,7 +228,7 @@ def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     assert data.verify_dataset(nano)[1] == []
     monkeypatch.undo()
     # What is small already stays whole.
-    build_dataset(MINI, ["length"], tmp_path / "small", samples=Samples(nano=True))
+    build_dataset(MINI, ["length"], tmp_path / "small", samples=SampleSizes(nano=True))
     for split in SPLITS:
         small, whole_one = (ids_of(f, "length-long", split) for f in (tmp_path / "small", equal))
         assert small == whole_one
@@ -244,7 +247,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def given(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(MINI, NAMES, folder, samples=Samples(test_queries=listed))
+    build_dataset(MINI, NAMES, folder, samples=SampleSizes(test_queries=listed))
     return folder
 
 
@@ -292,7 +295,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
     path = tmp_path / "queries.tsv.gz"
     path.write_bytes(gzip.compress(lines.encode()))
     for name, source in (("set", GIVEN), ("file", path)):
-        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(test_queries=source))
+        build_dataset(MINI, NAMES, tmp_path / name, samples=SampleSizes(test_queries=source))
         assert data.read_manifest(tmp_path / name) == manifest
 
 
@@ -300,7 +303,9 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
 def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(given, MINI, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(given)
-    build_dataset(MINI, NAMES, tmp_path / "nano", samples=Samples(test_queries=listed, nano=True))
+    build_dataset(
+        MINI, NAMES, tmp_path / "nano", samples=SampleSizes(test_queries=listed, nano=True)
+    )
     with pytest.raises(
         UsageError, match=r"a small part of the test queries .* cannot be made again"
     ):

@@ -25,7 +25,7 @@ from msshift_bench.data import (
 from msshift_bench.dataset_builders import triples as builder, write
 from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import IntegrityError, UsageError
@@ -230,7 +230,7 @@ def test_what_was_made_of_an_earlier_build_is_not_put_into_a_later_one(
     def rebuild(stage: str, done: int, total: int) -> None:
         if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
             with reporting(None):
-                build_dataset(SMALLER, ["length"], folder, samples=Samples(seed=1))
+                build_dataset(SMALLER, ["length"], folder, samples=SampleSizes(seed=1))
 
     with reporting(rebuild), pytest.raises(UsageError, match=f"was rebuilt while its {done}"):
         AMENDING[what](folder)

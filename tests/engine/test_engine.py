@@ -113,7 +113,7 @@ def test_a_finished_result_is_not_made_again(tmp_path: Path, expected: dict[str,
     # Each is complete when it is returned, in the order of the items.
     for name in expected:
         result = next(results)
-        assert (result.name, result.stands()) == (name, True)
+        assert (result.name, result.exists()) == (name, True)
         assert isinstance(result.load(), np.memmap)
     assert done == [0, 1, 0, 2, 3, 4]
     assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
@@ -135,9 +135,9 @@ def test_a_finished_result_at_a_url_is_not_made_again(
         first.load()
     # The listing of the folder must not be older than the removal.
     first.remove()
-    assert not first.stands()
+    assert not first.exists()
     assert kept(remote, NOWHERE) == expected
-    assert first.stands()
+    assert first.exists()
     assert not NOWHERE.exists()
 
 
@@ -164,7 +164,7 @@ def test_an_unknown_bucket_is_refused(s3: str) -> None:
 
     wrong = KeptArray("s3://wrok/results", "a.npy")
     for _ in range(2):
-        assert not wrong.stands()
+        assert not wrong.exists()
         with pytest.raises(MissingError, match=r"s3://wrok/results cannot be used: FileNotFound"):
             wrong.write(np.arange(5))
     assert s3fs.S3FileSystem().ls("") == ["results"]

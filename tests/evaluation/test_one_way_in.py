@@ -241,7 +241,7 @@ def test_one_module_makes_the_sides_of_a_shift() -> None:
     asking, making = set(), set()
     for name, tree in _modules():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr == "unseen_by":
+            if isinstance(node, ast.Attribute) and node.attr == "out_model":
                 asking.add(name)
             called = node.func if isinstance(node, ast.Call) else None
             if isinstance(called, ast.Attribute) and called.attr == "models_by_side":

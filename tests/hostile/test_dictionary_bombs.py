@@ -21,7 +21,7 @@ from msshift_bench.data import (
 )
 from msshift_bench.errors import CollectionError, IntegrityError, RunError
 from msshift_bench.evaluation import score_runs
-from msshift_bench.leakage import LeakedPair, pairs_to_judge, read_left_out
+from msshift_bench.leakage import LeakedPair, pairs_to_judge, read_leaked_queries
 from msshift_bench.runs import read_run, validate_run
 from tests.conftest import Build
 
@@ -69,7 +69,7 @@ def test_texts_of_candidates(tmp_path: Path) -> None:
     columns: dict[str, pa.Array] = {name: repeated(text) for name, text in texts.items()}
     columns["cosine"] = pa.array([0.95] * ROWS, pa.float32())
     pq.write_table(pa.table(columns), tmp_path / "candidates.parquet", compression="zstd")
-    for read in (read_left_out, pairs_to_judge):
+    for read in (read_leaked_queries, pairs_to_judge):
         with pytest.raises(CollectionError, match="unpacks to more than"):
             read(tmp_path)
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import msshift_bench as ms
 from msshift_bench.cli import app
 from msshift_bench.cli.failures import explain
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.report import writing
@@ -64,7 +64,7 @@ WITHOUT_DOOR: Mapping[str, str] = {
     "demo, open_system, detectable_rel_loss": NO_INPUT,
     "leaderboard build": "it draws entries, which the gate checked: test_hostile_entries.py",
     "write_report, clean_training, evaluate_run_sets, compare_run_sets, evaluate_extra_tests, "
-    "score_runs, analyse_run_sets, read_left_out, read_annotations, find_leakage, "
+    "score_runs, analyse_run_sets, read_leaked_queries, read_annotations, find_leakage, "
     "verify_dataset, group_similarity, examine": "commands hand them what they take",
     "write_run": "it writes what is in memory: tests/runs/test_writing.py",
     "evaluate": "its runs are made by a model in memory: test_odd_models.py",
@@ -232,7 +232,7 @@ def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, run in enumerate(sorted((folder / kind).rglob("*.run"))):
             spoil(kind, run, number)
     own_queries(folder, data)
-    empty = build_once("mini", "wh-words", samples=Samples(validation_size=0))
+    empty = build_once("mini", "wh-words", samples=SampleSizes(validation_size=0))
     (folder / "empty").mkdir()
     (folder / "empty/msshift").symlink_to(empty)
     streams(folder)

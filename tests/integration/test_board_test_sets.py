@@ -9,7 +9,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.shifts import SIZED, get_shift
 from tests.conftest import Build
@@ -64,6 +64,10 @@ def test_a_rebuild_with_dev_small_has_the_test_sets_of_the_release(
     )
     pool = open_collection(real_data / "msmarco-pool")
     build_dataset(
-        pool, ["length"], tmp_path / "msshift", samples=Samples(test_queries=dev_small), texts=False
+        pool,
+        ["length"],
+        tmp_path / "msshift",
+        samples=SampleSizes(test_queries=dev_small),
+        texts=False,
     )
     assert data_digest("length", tmp_path / "msshift") in BOARDS["ms-marco"].shifts["length"]

@@ -330,7 +330,7 @@ def test_negatives_and_triples_obey_the_exclusions(arguments: Path, tmp_path: Pa
         for example in examples:
             assert example.query_id not in example.pool
             assert example.query_id in example.relevant
-        for row, ranking in zip(run.train, run.first_of_bm25(run.train, 3), strict=True):
+        for row, ranking in zip(run.train, run.bm25_rankings(run.train, 3), strict=True):
             assert len(ranking) == 3
             assert row.query_id not in ranking
 

@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.data import Collection, load_dataset, open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.errors import DataError
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.runs import read_qrels
@@ -81,7 +81,7 @@ def test_resttest_holds_every_query_of_the_pool_once(
         ["resttest"],
         tmp_path / "msshift",
         options={"resttest": {"encoder": "terms"}},
-        samples=Samples(test_queries=dev_small(real_data), validation_size=0),
+        samples=SampleSizes(test_queries=dev_small(real_data), validation_size=0),
     )
     rows = manifest.shifts["resttest"]["rows"]
     assert sum(placed["test"] for placed in rows.values()) == 6980

@@ -16,7 +16,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.errors import RunError, SubmissionError, UsageError
 from msshift_bench.leaderboard import description
 from msshift_bench.leaderboard.description import BOARDS, read_ids
@@ -24,7 +24,7 @@ from msshift_bench.leaderboard.entries import entries_folder, load_entries, open
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.submit import submit_system
-from msshift_bench.leakage import FoundLeakage, find_leakage
+from msshift_bench.leakage import LeakageResult, find_leakage
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.board_digests import data_digest
@@ -265,7 +265,7 @@ def test_lists_counted_before_groups_had_a_state_are_read(good: Path, broken: Pa
 def test_leaks_are_searched_once_per_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
 
-    def search(train: Mapping[str, str], test: Mapping[str, str], **options: Any) -> FoundLeakage:
+    def search(train: Mapping[str, str], test: Mapping[str, str], **options: Any) -> LeakageResult:
         searched.append(len(train))
         return find_leakage(train, test, **options)
 
@@ -276,7 +276,7 @@ def test_leaks_are_searched_once_per_model(here: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.extended
 def test_unbalanced_training_sets_are_reported(build_once: Build, tmp_path: Path) -> None:
-    data = build_once("mini", "length", samples=Samples(train_size="all"))
+    data = build_once("mini", "length", samples=SampleSizes(train_size="all"))
     runs = write_runs(tmp_path / "made-up", data)
     system = write_system(tmp_path / "system.toml", length="msshift")
     assert submit_system(runs, system, tmp_path / "submission", data).unbalanced == {"length"}

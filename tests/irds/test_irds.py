@@ -22,7 +22,7 @@ from msshift_bench.data import (
     read_manifest,
 )
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.cut import SampleSizes
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
@@ -290,7 +290,7 @@ def test_levels_of_relevance_are_named(tsv_folder: WriteFolder, tmp_path: Path) 
 
 def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
     build_dataset(
-        toy, ["length"], tmp_path / "ids", samples=Samples(validation_size=0), texts=False
+        toy, ["length"], tmp_path / "ids", samples=SampleSizes(validation_size=0), texts=False
     )
     irds.register(tmp_path / "ids", toy)
     dataset = load("length/short/test")

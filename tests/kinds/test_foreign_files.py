@@ -319,7 +319,7 @@ def score(world: Path, qrels: Path) -> float:
     return float(figures.first(figure="score").value or 0)
 
 
-def pairs(found: ms.FoundLeakage) -> list[Any]:
+def pairs(found: ms.LeakageResult) -> list[Any]:
     return [tuple(pair) for pair in found.pairs]
 
 

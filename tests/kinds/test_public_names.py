@@ -165,7 +165,7 @@ POPE = {"t8": "Who is pope?", "t9": "how old is rome"}
 """Test queries, the first of which is a training query of ``train.tsv`` but for its spelling."""
 
 
-def found() -> ms.FoundLeakage:
+def found() -> ms.LeakageResult:
     return ms.find_leakage("train.tsv", POPE)
 
 
@@ -177,7 +177,7 @@ def cleaned(tier: str) -> str:
 
 def left_out(scored: Any) -> Any:
     found().write("found")
-    return ms.read_left_out("found", scored).query_ids
+    return ms.read_leaked_queries("found", scored).query_ids
 
 
 def hydrated() -> int:
@@ -214,7 +214,7 @@ def installed() -> int:
 
 
 def built(**samples: Any) -> int:
-    ms.build_dataset("mini:300", ["length"], "new", samples=ms.Samples(**samples))
+    ms.build_dataset("mini:300", ["length"], "new", samples=ms.SampleSizes(**samples))
     return rows_in("new/length-short/test.parquet")
 
 
@@ -292,9 +292,9 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
             **ms.IndicatorOptions(tokenizer=str.split)).value, pytest.approx(1 / 3)),
     "find_leakage": (lambda: [(one.train_id, one.test_id, one.tier) for one in found().pairs],
         [("1", "t8", "same-normalised")]),
-    "FoundLeakage": (lambda: last(found().write("new"), rows_in("new/candidates.parquet")), 1),
+    "LeakageResult": (lambda: last(found().write("new"), rows_in("new/candidates.parquet")), 1),
     "clean_training": (lambda: cleaned("near-duplicate"), "2\tcheap flights to rome\n"),
-    "read_left_out": (lambda: left_out(ms.open_test_set({"t8": {"d1": 1}})), {"t8"}),
+    "read_leaked_queries": (lambda: left_out(ms.open_test_set({"t8": {"d1": 1}})), {"t8"}),
     # With such a threshold, any word in common counts.
     "add_split_leakage": (
         lambda: ms.add_split_leakage(copied(), threshold=1e-9).shifts["length"]["near_duplicates"][
@@ -309,7 +309,7 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
             slice="all"), 2),
     "open_collection": (lambda: len(list(ms.open_collection("mini:300").passages())), 300),
     "build_dataset": (built, 44),
-    "Samples": (lambda: built(test_size=20), 20),
+    "SampleSizes": (lambda: built(test_size=20), 20),
     "load_dataset": (lambda: len(ms.load_dataset("msshift", "length-short", split="test")), 44),
     # Two shifts, of two and three groups.
     "open_dataset": (lambda: len(ms.open_dataset().manifest.configs), (1 + 2) + (1 + 3)),
@@ -363,7 +363,7 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
         "analyse_report": (lambda: linked(wha=math.nan, how=0.4, who=0.15), "nan"),
         "link_losses": (lambda: ms.link_losses(points()[:-1]), "C2"),
         "predict_losses": (lambda: predicted("rome", "pope"), "0"),
-        "read_left_out": (lambda: left_out("msshift"), "t8"),
+        "read_leaked_queries": (lambda: left_out("msshift"), "t8"),
     },
     NotFoundError: {
         "MsShiftError": (lambda: ms.open_dataset("msshfit"), "msshfit"),
@@ -410,10 +410,10 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
     },
     UsageError: {
         "Annotations": (lambda: ms.review_leakage(ms.Annotations((), (), ())), "label"),
-        "FoundLeakage": (lambda: found().write("dl19"), "dl19"),
+        "LeakageResult": (lambda: found().write("dl19"), "dl19"),
         "IndicatorOptions": (lambda: ms.set_similarity(POPE, POPE, encoder="terms"), "encoder"),
         "Result": (lambda: linked(wha=0.9, how=0.4, who=0.15).per_query(), "'analysis'"),
-        "Samples": (lambda: ms.Samples(test_size=-5), "-5"),
+        "SampleSizes": (lambda: ms.SampleSizes(test_size=-5), "-5"),
         "Settings": (lambda: ms.Settings(confidence=95), "95"),
         "add_split_leakage": (lambda: ms.add_split_leakage("msshift", threshold=2.0), "2.0"),
         "detectable_rel_loss": (lambda: ms.detectable_rel_loss(-1), "-1"),

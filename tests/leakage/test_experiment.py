@@ -15,9 +15,9 @@ from scipy import stats
 
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
-    KINDS_OF_LEAKAGE,
+    LEAKAGE_KINDS,
     RerankedTopic,
-    TrainingInstance,
+    TrainingPair,
     leakage_experiment,
     make_training_sets,
 )
@@ -27,10 +27,8 @@ from tests.support.refusals import check_refusals
 SIZES, SEEDS = (8, 16, 32), (1, 2, 3)
 
 
-def pairs_of(kind: str, count: int) -> list[TrainingInstance]:
-    return [
-        TrainingInstance(f"{kind}{n}", f"text {n}", f"r{n}", f"o{n}", kind) for n in range(count)
-    ]
+def pairs_of(kind: str, count: int) -> list[TrainingPair]:
+    return [TrainingPair(f"{kind}{n}", f"text {n}", f"r{n}", f"o{n}", kind) for n in range(count)]
 
 
 def test_sets_of_every_size_hold_the_same_leak() -> None:
@@ -81,14 +79,14 @@ def ndcg(one: RerankedTopic, scores: Any) -> float:
 
 TOPICS = [topic(f"topic {n}") for n in range(12)]
 SYSTEMS = ("one", "two")
-LEAKED = [TrainingInstance("q", "x", "b", "a", one.query_id) for one in TOPICS]
+LEAKED = [TrainingPair("q", "x", "b", "a", one.query_id) for one in TOPICS]
 Scores = dict[tuple[str, str, int, int], list[Any]]
 
 
 def result_of(
     scores: Scores,
-    leaked: Sequence[TrainingInstance] = LEAKED,
-    test: Sequence[TrainingInstance] = LEAKED,
+    leaked: Sequence[TrainingPair] = LEAKED,
+    test: Sequence[TrainingPair] = LEAKED,
     topics: Sequence[RerankedTopic] = TOPICS,
 ) -> Result:
     systems, sizes, seeds = (
@@ -109,7 +107,7 @@ def scores_of() -> Scores:
     """`one` gets better by leakage, and best by size 16; `two` is random."""
     rng = np.random.default_rng(5)
     scores: Scores = {}
-    for key in product(SYSTEMS, KINDS_OF_LEAKAGE, SIZES, SEEDS):
+    for key in product(SYSTEMS, LEAKAGE_KINDS, SIZES, SEEDS):
         system, kind, size, _ = key
         rows = rng.normal(size=(len(TOPICS), 5))
         if system == "one":
@@ -157,7 +155,7 @@ def test_what_experiments_show(golden: Golden) -> None:
     scores: Scores = {
         (system, kind, 8, 1): [right] * count + [second] * (len(TOPICS) - count)
         for system, counts in firsts.items()
-        for kind, count in zip(KINDS_OF_LEAKAGE, counts, strict=True)
+        for kind, count in zip(LEAKAGE_KINDS, counts, strict=True)
     }
     shown = {
         "one gains": result_of(scores_of()),
@@ -178,7 +176,7 @@ def test_a_first_rank_counts_where_nothing_relevant_is_a_candidate() -> None:
         replace(topic("topic 1"), candidates=0, depth=100),
         topic("topic 2"),
     ]
-    scores = {("one", kind, 8, 1): [np.array([3.0, 2, 1, 0, 0])] * 3 for kind in KINDS_OF_LEAKAGE}
+    scores = {("one", kind, 8, 1): [np.array([3.0, 2, 1, 0, 0])] * 3 for kind in LEAKAGE_KINDS}
     result = result_of(scores, LEAKED[:1], LEAKED[:1], topics)
     value = {row.measure: row.value for row in result.figures.where(figure="score", model="none")}
     assert value["MFR"] == pytest.approx((101 + 101 + 2) / 3)
@@ -188,14 +186,14 @@ def test_a_first_rank_counts_where_nothing_relevant_is_a_candidate() -> None:
 
 def test_leaked_passages_that_rise_and_fall() -> None:
     pairs = [
-        TrainingInstance("q1", "x", "b", "a", "topic 0"),
-        TrainingInstance("q2", "x", "z", "c", "topic 0"),
-        TrainingInstance("q3", "x", "b", "c", "topic 3"),
+        TrainingPair("q1", "x", "b", "a", "topic 0"),
+        TrainingPair("q2", "x", "z", "c", "topic 0"),
+        TrainingPair("q3", "x", "b", "c", "topic 3"),
     ]
     before, after = np.array([3.0, 2, 1, 0, 0]), np.array([1.0, 4, 2, 0, 3])
     scores = {
         ("one", kind, size, 1): [after if kind == "leaked" else before] * len(TOPICS)
-        for kind in KINDS_OF_LEAKAGE
+        for kind in LEAKAGE_KINDS
         for size in (8, 16)
     }
     result = result_of(scores, pairs, pairs)

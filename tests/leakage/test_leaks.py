@@ -29,7 +29,14 @@ from msshift_bench.evaluation import (
     open_test_set,
     score_runs,
 )
-from msshift_bench.leakage import TIERS, LeakedPair, WordSpace, read_left_out, read_topics, search
+from msshift_bench.leakage import (
+    TIERS,
+    LeakedPair,
+    WordSpace,
+    read_leaked_queries,
+    read_topics,
+    search,
+)
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.search import normalise, sorted_words
@@ -330,7 +337,7 @@ def found(data: Path, tmp_path: Path) -> Path:
 
 def test_run_sets_without_leaked_queries(data: Path, runs: Path, found: Path) -> None:
     write_runs(runs / "bm25", data, one=True)
-    without = read_left_out(found, data)
+    without = read_leaked_queries(found, data)
     result = evaluate_run_sets(runs, data, without=without)
     rest = [
         scores.restricted_to({*scores.query_ids} - without.query_ids) for scores in result.scores
@@ -358,8 +365,8 @@ def test_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) ->
     settings = Settings("RR@10 ASL@10")
     test_set = open_test_set(qrels)
     for path, test, without in (
-        (of_group, "length-short", read_left_out(found, data)),
-        (run, qrels, read_left_out(leaked, test_set)),
+        (of_group, "length-short", read_leaked_queries(found, data)),
+        (run, qrels, read_leaked_queries(leaked, test_set)),
     ):
         result = score_runs([path], test, settings, data=data, without=without)
         (scored,) = result.scores[0].runs.values()
@@ -372,7 +379,9 @@ def test_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) ->
     # Passages above the relevant one are 0, 1, 0, and 10 where it is not found.
     values = {(row.measure, row.slice): row.value for row in result.figures.where(figure="score")}
     assert values["RR@10", KEPT] == pytest.approx(1.5 / 3)
-    every = read_left_out(write_leaked(tmp_path / "every", dict.fromkeys(relevant, "")), test_set)
+    every = read_leaked_queries(
+        write_leaked(tmp_path / "every", dict.fromkeys(relevant, "")), test_set
+    )
     with pytest.raises(DataError, match=r"qrels\.tsv"):
         score_runs([run], qrels, without=every)
 
@@ -385,7 +394,7 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
     rows = open_dataset(data).test_sets(SHIFTS["length"])
     nothing = [(row.query_id, ["nothing"]) for row in rows["short"]]
     write_run(path, [*nothing, *((row.query_id, row.relevant_doc_ids) for row in rows["long"])])
-    without = read_left_out(found, data)
+    without = read_leaked_queries(found, data)
     shown = {"no score on short": evaluate_run_sets(runs, data, without=without)}
     # With one of two held-out models, there is nothing to compare it with.
     path.unlink()
@@ -403,7 +412,7 @@ def test_candidates_of_other_test_queries_are_refused(
     first = short[0]
 
     def evaluate(name: str) -> Result:
-        without = read_left_out(tmp_path / name, open_dataset(data))
+        without = read_leaked_queries(tmp_path / name, open_dataset(data))
         return evaluate_run_sets(runs, data, without=without)
 
     for name, leaked in (
@@ -430,7 +439,7 @@ def test_candidates_of_other_test_queries_are_refused(
     assert evaluate("both").figures.where(slice=DIFFERENCE)
     # Whoever scores the group that was searched alone may.
     run = runs / "trained" / "length" / "short.run.gz"
-    without = read_left_out(tmp_path / "one group", open_test_set("length-short", data))
+    without = read_leaked_queries(tmp_path / "one group", open_test_set("length-short", data))
     assert score_runs([run], "length-short", data=data, without=without).figures
 
 

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.annotation import DIFFERENT, LEAKAGE, LEAKS, Pair, read_annotations, write_sheet
+from msshift_bench.annotation import (
+    DIFFERENT,
+    LEAKAGE,
+    LEAKAGE_QUESTION,
+    Pair,
+    read_annotations,
+    write_sheet,
+)
 from msshift_bench.errors import UsageError
 from msshift_bench.leakage import (
     LeakedPair,
@@ -226,7 +233,7 @@ def test_what_the_annotators_of_the_paper_say(
         "core18": [*map(str, (*CORE_18, *range(801, 826)))],
     }
     review = review_leakage(annotations, subsets=subsets)
-    labels = {pair: label for pair, label in annotations.labels(LEAKS).items() if label}
+    labels = {pair: label for pair, label in annotations.labels(LEAKAGE_QUESTION).items() if label}
     curve = ThresholdCurve(labels)
     golden.check_results("spire.csv", {"the 827 pairs": review})
     # Table 2, and on the page.

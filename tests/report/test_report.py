@@ -36,7 +36,7 @@ from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.report.drawing import Chart
 from msshift_bench.report.inputs import read_inputs
 from msshift_bench.report.links import draw_links
-from msshift_bench.report.losses import draw_leads, draw_losses, draw_sides
+from msshift_bench.report.losses import draw_in_out, draw_leads, draw_losses
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build, Command
@@ -119,7 +119,7 @@ def as_rows(result: Result, figures: Sequence[Figure]) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def check_left_out(written: WrittenReport, remedies: str, drawn: Sequence[str] = ()) -> None:
+def check_leaked_queries(written: WrittenReport, remedies: str, drawn: Sequence[str] = ()) -> None:
     """Check words of the remedies of what is left out, and the figures, where they are given."""
     assert sorted(written.figures) == sorted(drawn) or not drawn
     words = filter(None, remedies.split(","))
@@ -178,7 +178,7 @@ def test_every_picture_has_its_words(small: Small) -> None:
     page = small.written.page.read_text("utf-8")
     assert "lexical: by the order of equal scores RR@10 is 27.4 to 39.9 on short" in page
     assert "lexical, groups in training: unknown short, long" in page
-    check_left_out(small.written, "", sorted(WORDS))
+    check_leaked_queries(small.written, "", sorted(WORDS))
 
 
 @pytest.mark.extended
@@ -210,7 +210,7 @@ def test_pictures_in_a_row_share_their_scale(small: Small) -> None:
     settings, dataset = Settings.of(SETTINGS), open_dataset(small.data)
     opened = open_run_sets(small.runs, dataset, reference="lexical")
     inputs = read_inputs(opened, dataset, settings, (), links=True)
-    for draw, count in ((draw_losses, 2), (draw_sides, 2), (draw_leads, 2), (draw_links, 2)):
+    for draw, count in ((draw_losses, 2), (draw_in_out, 2), (draw_leads, 2), (draw_links, 2)):
         chart = draw(inputs)
         assert isinstance(chart, Chart)
         assert len(chart.pictures) == count
@@ -303,7 +303,7 @@ def test_what_is_not_there_is_left_out_and_said(
             "run files,--reference bm25,--no-links",
         ),
     ):
-        check_left_out(written[name], remedies, drawn.split())
+        check_leaked_queries(written[name], remedies, drawn.split())
     page = written["no texts"].page.read_text("utf-8")
     assert "To get it: run <code>msshift import</code>" in page
     (warning,) = (
@@ -351,7 +351,7 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path) -> None:
     ):
         folders = [tmp_path / folder for folder in runs.split()]
         written = write_report(folders, tmp_path / f"report {runs}", dataset, **options)
-        check_left_out(written, remedies)
+        check_leaked_queries(written, remedies)
         for name, contained in words.items():
             text = " ".join(words_of(written, name))
             assert all(word in text for word in contained), text
@@ -391,7 +391,7 @@ def test_releases_with_and_without_training_queries(tmp_path: Path) -> None:
         ("tests-only", "link-weighted-jaccard"),
     ):
         drawn = f"rel-loss-topics in-out-topics matrix-topics-dense {links} topic-map"
-        check_left_out(written[name], "--reference bm25", drawn.split())
+        check_leaked_queries(written[name], "--reference bm25", drawn.split())
     assert "C0: names and public figures" in words_of(written["checkout"], "topic-map")[1]
 
 

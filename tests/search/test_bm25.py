@@ -18,7 +18,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.plumbing import hold_folder
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, bm25, kept_index
+from msshift_bench.search import Bm25, Bm25Parameters, bm25, cached_index
 from tests.support.file_bytes import flip
 
 MINI = [*passages(300)]
@@ -120,7 +120,7 @@ class Streams:
         yield from self.rows
 
     def index(self, cache: Path, **options: Any) -> Bm25:
-        return kept_index(self, lambda: self.sha256, Bm25Parameters(**options), cache=cache)
+        return cached_index(self, lambda: self.sha256, Bm25Parameters(**options), cache=cache)
 
 
 @pytest.fixture(autouse=True)
