@@ -216,9 +216,9 @@ def set_similarity(
 
     Returns:
         The value, and the value of each test query if the indicator is defined per query. Ranges
-        are 0 to 1 for ``weighted-jaccard`` and ``unseen-words``, and -1 to 1 for ``mean-cosine``
-        and ``nearest-query``. ``model-based`` is a mean dot product of the model. For the direction
-        of values, see `Indicator.higher`.
+        are 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap`` (groups only), and -1
+        to 1 for ``mean-cosine`` and ``nearest-query``. ``model-based`` is a mean dot product of the
+        model. For the direction of values, see `Indicator.higher`.
 
     Raises:
         UnknownNameError: for an unknown indicator or an unknown name in `words`.
