@@ -249,7 +249,7 @@ def test_the_states_of_a_run(data: Path, tmp_path: Path) -> None:
         ({"data": "none"}, NotFoundError, "no built data set at"),
         ({"out": None}, UsageError, "must be a folder of run sets, but is a built data set"),
         ({"collection": "./none"}, NotFoundError, "no folder"),
-        ({"collection": "mini:301"}, UsageError, r"collection 'mini:300' .* 'mini:301' have the digest"),
+        ({"collection": "mini:301"}, UsageError, r"collection 'mini:300' .* 'mini:301' have"),
         *(
             ({"name": name}, UsageError, "name must have no space or '/'.*choose another")
             for name in ("", ".", "a/b", "a b", ".hidden", "length")

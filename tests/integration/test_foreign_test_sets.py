@@ -159,6 +159,6 @@ def test_what_cannot_be_searched_is_refused(data: Path, nfcorpus: Path, tmp_path
         make_runs("bm25-tuned", **given)
     lines = (nfcorpus / "corpus.jsonl").read_text().splitlines(keepends=True)
     (nfcorpus / "corpus.jsonl").write_text("".join(lines[:8]))
-    with pytest.raises(DataError, match=r"nfcorpus lacks 2 of the 3 relevant passages .* '40'; give"):
+    with pytest.raises(DataError, match=r"nfcorpus lacks 2 of the 3 relevant .* '40'; give"):
         make_runs("bm25", **given)
     assert not (tmp_path / "runs").exists()
