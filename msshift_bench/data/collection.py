@@ -173,7 +173,7 @@ class _Mini(Collection):
 
 
 class _Folder(Collection):
-    """Files of lines: ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv``, or BEIR's."""
+    """A folder with ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv``, or BEIR's files."""
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)

@@ -275,7 +275,7 @@ def check_repo_name(repo: str) -> None:
 
 
 def _has_token(hub: ModuleType, token: str | None) -> bool:
-    """Return whether there is a token; raise `UsageError` for an invalid one."""
+    """Return whether there is a token; raise `UsageError` for an invalid token."""
     sent = token or hub.get_token() or ""
     if not (sent.isascii() and sent.isprintable()):
         raise UsageError(

@@ -89,7 +89,7 @@ class _ConcatenatedStream(io.RawIOBase):
 
 
 def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes]:
-    """Yield a file's content; raise `DamagedInputError` if it is damaged, or a bomb.
+    """Yield a file's content; raise `DamagedInputError` if it is damaged or a decompression bomb.
 
     Args:
         file: the compressed file.

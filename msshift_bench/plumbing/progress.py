@@ -151,16 +151,16 @@ _SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Speed:
+class _Stage:
     """The start of a stage, for estimates of the remaining time.
 
     Attributes:
-        stage: the name of the stage.
+        name: the name of the stage.
         began: the time of the first report, in seconds.
         first: the number of items done at that time, e.g. by an earlier process.
     """
 
-    stage: str
+    name: str
     began: float
     first: int
 
@@ -192,16 +192,16 @@ class ProgressLog:
     ) -> None:
         self._write, self._clock = write, clock
         self._began = self._last = clock()
-        self._pace = _Speed("", self._began, 0)
+        self._stage = _Stage("", self._began, 0)
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Write a line for a report, unless the last line is recent."""
         now = self._clock()
-        if self._pace.stage != stage:
-            self._pace = _Speed(stage, now, done)
+        if self._stage.name != stage:
+            self._stage = _Stage(stage, now, done)
         if now - self._last >= max(_PAUSE, _SHARE * (now - self._began)):
             self._last = now
-            count, left = self._pace.count_and_left(done, total, now)
+            count, left = self._stage.count_and_left(done, total, now)
             self._write(f"{stage} {count}".rstrip() + (left and f", {left}"))
 
 
@@ -244,7 +244,7 @@ class _Bars:
         self._bars = bars
         self._lock = threading.RLock()  # Reports of other processes arrive in a thread.
         self._line, self._drawn = "", 0.0
-        self._paces: dict[str, tuple[TaskID, _Speed]] = {}
+        self._stages: dict[str, tuple[TaskID, _Stage]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
         """Update the bar for a report: for a new stage immediately, otherwise at intervals."""
@@ -254,19 +254,19 @@ class _Bars:
                 self.end_line()
                 self._line = line
             key = line or reported
-            if key not in self._paces:
+            if key not in self._stages:
                 task = self._bars.add_task(reported, count="", left="")
-                self._paces[key] = task, _Speed("", now, 0)
-            task, pace = self._paces[key]
-            if pace.stage != reported:
-                pace = _Speed(reported, now, done)
-                self._paces[key] = task, pace
+                self._stages[key] = task, _Stage("", now, 0)
+            task, current = self._stages[key]
+            if current.name != reported:
+                current = _Stage(reported, now, done)
+                self._stages[key] = task, current
                 self._bars.reset(task, description=reported)
             elif now - self._drawn < _REFRESH and done != total:
                 return
             self._drawn = now
-            count, left = pace.count_and_left(done, total, now)
-            is_new = done == pace.first
+            count, left = current.count_and_left(done, total, now)
+            is_new = done == current.first
             self._bars.update(
                 task, completed=done, total=total or None, count=count, left=left, refresh=is_new
             )
@@ -274,7 +274,7 @@ class _Bars:
     def end_line(self) -> None:
         """Remove the bar of the current line, if any."""
         if self._line:
-            task, _ = self._paces.pop(self._line)
+            task, _ = self._stages.pop(self._line)
             self._bars.remove_task(task)
 
 
