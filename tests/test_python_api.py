@@ -351,7 +351,8 @@ def test_a_notebook_shows_a_result_s_tables_and_notes_escaped() -> None:
     assert shown.count("<tr>") == 1 + len(table.rows)
     assert table.title == "<qrels>, means x 100"
     assert "<caption>&lt;qrels&gt;, means x 100</caption>" in shown
-    assert shown.count("<li>") == len(result.notes)
+    lines = [line for _, notes in result.sections() for line in notes]
+    assert shown.count("<li>") == len(lines)
     assert "test queries missing from the run: 1 of 2 of &lt;qrels&gt;" in shown
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -383,9 +384,10 @@ class RecipeFile:
 
     @property
     def about(self) -> str:
-        """The recipe's purpose: the first comment up to its first colon; "" without a comment."""
+        """The recipe's purpose: the first comment up to its first colon or full stop, or ""."""
         lines = takewhile(methodcaller("startswith", "#"), self.text.splitlines())
-        return " ".join(line.removeprefix("#").strip() for line in lines).partition(":")[0]
+        comment = " ".join(line.removeprefix("#").strip() for line in lines)
+        return re.split(r"[:.](?: |$)", comment)[0]
 
 
 def recipe_files() -> Mapping[str, RecipeFile]:

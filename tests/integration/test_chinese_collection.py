@@ -228,9 +228,9 @@ def test_words_are_refused_where_they_have_no_meaning(world: Path, msshift: Comm
         msshift,
         {
             "build length --collection zh --words letters": "2 letters characters unicode",
-            "similarity --shift length --words characters": "2 --words leave",
-            "leakage find --data msshift --words characters": "2 --words leave",
-            "annotate --candidates train.tsv --words characters": "2 --words leave",
+            "similarity --shift length --words characters": "2 --words remove",
+            "leakage find --data msshift --words characters": "2 --words remove",
+            "annotate --candidates train.tsv --words characters": "2 --words remove",
             "build wh-words --collection zh --rule wh-words=none.tsv": "2 none.tsv substring",
         },
     )

@@ -182,7 +182,7 @@ def test_test_sets_that_are_refused(
     for options, words in (
         (["--extra-test", "dl19"], "--extra-test is 'dl19'; give NAME=PATH"),
         (["--extra-test", "a=graded", "--extra-test", "a=other"], "--extra-test names a twice"),
-        (["--extra-test", "a=graded", "--by", "wh-words"], "--by and --extra-test do not go"),
+        (["--extra-test", "a=graded", "--by", "wh-words"], "--by cannot be used with --extra-test"),
     ):
         done = msshift("evaluate", "runs", *options)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
