@@ -387,7 +387,7 @@ class RecipeFile:
         """The recipe's purpose: the first comment up to its first colon or full stop, or ""."""
         lines = takewhile(methodcaller("startswith", "#"), self.text.splitlines())
         comment = " ".join(line.removeprefix("#").strip() for line in lines)
-        return re.split(r"[:.](?: |$)", comment)[0]
+        return re.split(r"(?<!et al)[:.](?: |$)", comment)[0]
 
 
 def recipe_files() -> Mapping[str, RecipeFile]:
