@@ -54,7 +54,7 @@ from msshift_bench.leakage import (
 )
 from msshift_bench.plumbing import (
     counted,
-    hold_unfinished,
+    lock_unfinished,
     report_progress,
     sha256_of_parts,
     values_by_key,
@@ -398,7 +398,7 @@ def run_leakage_experiment(
         "seeds": list(experiment.seeds),
         "epochs": experiment.epochs,
     }
-    with hold_unfinished(folder / ".work", folder), quiet_libraries():
+    with lock_unfinished(folder / ".work", folder), quiet_libraries():
         plan = folder / _PLAN
         if plan.exists():
             check_same(read_json(plan), facts, plan, "Give another --out, or remove the folder")

@@ -37,8 +37,8 @@ from msshift_bench.errors import UsageError
 from msshift_bench.libraries import transformers
 from msshift_bench.plumbing import (
     check_folder,
-    hold_unfinished,
-    in_line,
+    lock_unfinished,
+    progress_line,
     replace_folder,
     report_progress,
     write_json,
@@ -89,8 +89,8 @@ def pretrain_encoder(
     check_folder(folder)
     work = folder.parent / ".work" / folder.name
     record = Facts()
-    held = hold_unfinished(work, folder, empty_parents=1)
-    with in_line("encoder"), held, quiet_libraries():
+    held = lock_unfinished(work, folder, empty_parents=1)
+    with progress_line("encoder"), held, quiet_libraries():
         with record.stage("passages"):
             for _ in record.stream(source):
                 pass

@@ -32,7 +32,7 @@ from msshift_bench.encoders import OWN, TERMS, EncoderSpec
 from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.output import Summary, Table, report_head
-from msshift_bench.plumbing import in_line, values_by_key
+from msshift_bench.plumbing import progress_line, values_by_key
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
@@ -304,7 +304,7 @@ def add_split_leakage(
         for config, group in SHIFTS[name].configs.items():
             if "train" not in dataset.manifest.configs[config]:
                 continue
-            with in_line(config):
+            with progress_line(config):
                 leakage = find_leakage(
                     *(ids_and_texts(dataset.table(config, split)) for split in ("train", "test")),
                     encoder=encoder,

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection, Manifest, note_source, open_collection
+from msshift_bench.data import Collection, Manifest, open_collection, record_source
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
     SampleSizes,
@@ -244,7 +244,7 @@ def build_dataset(
         overwrite=overwrite,
         exclusions=exclusions,
     )
-    return note_source(manifest, collection)
+    return record_source(manifest, collection)
 
 
 def _with_files(
@@ -494,7 +494,7 @@ def import_official(
         texts=texts,
         overwrite=overwrite,
     )
-    return note_source(manifest, collection)
+    return record_source(manifest, collection)
 
 
 def _add_validation(

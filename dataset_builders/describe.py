@@ -27,7 +27,7 @@ from msshift_bench.shifts import (
     DATASET_NAME,
     SHIFTS,
     Shift,
-    holds_triples,
+    has_triples,
     known_shifts,
     parse_config,
 )
@@ -154,7 +154,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
     ]
     if not manifest.texts:
         parts.append(_NEVER_TEXTS if manifest.without_texts() else _IDS_ONLY)
-    if any(map(holds_triples, manifest.configs)):
+    if any(map(has_triples, manifest.configs)):
         parts.append(_TRIPLES_NOTE)
     parts += [
         "## Contents",
@@ -322,7 +322,7 @@ def _inline(values: Mapping[str, object]) -> str:
 
 def _columns(config: str, shifts: Mapping[str, Shift], *, texts: bool) -> dict[str, dict[str, str]]:
     """Return column -> its type, in the form of the card's front matter."""
-    if holds_triples(config):
+    if has_triples(config):
         return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
     _, held_out = parse_config(config, shifts)
     columns = dict(_TYPES)
@@ -557,7 +557,7 @@ def _record_set(
 
 
 def _about(config: str, shifts: Mapping[str, Shift]) -> str:
-    if holds_triples(config):
+    if has_triples(config):
         return "Training triples: a query, a relevant passage, a negative."
     shift, held_out = parse_config(config, shifts)
     if held_out is None:

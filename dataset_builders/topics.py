@@ -53,7 +53,7 @@ from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.output import Summary
 from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import Grouping
-from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, holds_triples
+from msshift_bench.shifts import SHIFTS, LabelledShift, Shift, has_triples
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
@@ -350,7 +350,7 @@ def replay_topics(
         f"{config}/{split}"
         for config, splits in manifest.configs.items()
         for split, entry in splits.items()
-        if entry.rows and not holds_triples(config)
+        if entry.rows and not has_triples(config)
         if entry.digest != rebuilt.configs[config][split].digest
     ]
 

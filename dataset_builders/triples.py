@@ -43,8 +43,8 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import (
     batches,
     counted,
-    hold_unfinished,
     link_file,
+    lock_unfinished,
     report_progress,
     write_parquet,
 )
@@ -54,7 +54,7 @@ from msshift_bench.shifts import (
     TRIPLES,
     ShiftNames,
     get_shift,
-    holds_triples,
+    has_triples,
     parse_config,
     shift_names,
 )
@@ -123,7 +123,7 @@ def add_triples(
     dataset.check_built_from(collection)
     training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
     work = dataset.folder.with_name(f".{dataset.folder.name}.triples")
-    with hold_unfinished(work, dataset.folder):
+    with lock_unfinished(work, dataset.folder):
         queries = {row.query_id: row for rows in training.values() for row in rows}
         if not dataset.manifest.texts:
             texts = collection.queries
@@ -298,7 +298,7 @@ def _add(
             shift_pairs = {config: pairs[config] for config in shift.configs if config in pairs}
             shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": shift_pairs}}
         # Sorted, so that the order does not depend on the time at which triples were added.
-        names = [name for name in configs if not holds_triples(name)]
+        names = [name for name in configs if not has_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
         made_by = {name: version(name) for name in ("bm25s", "numba", "PyStemmer")}
         return replace(

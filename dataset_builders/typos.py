@@ -244,7 +244,7 @@ TYPOS_URL = "https://github.com/ielab/CharacterBERT-DR"
 _FILE = re.compile(r"queries\.(?P<set>.+)\.(?P<method>typo(?P<number>[1-9][0-9]*))\.tsv")
 
 
-def holds_variants(checkout: Path) -> bool:
+def has_variants(checkout: Path) -> bool:
     """Return whether a folder contains published variants; see `import_variants`."""
     return checkout.is_dir() and any(checkout.rglob("queries.*.typo*.tsv"))
 

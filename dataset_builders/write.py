@@ -28,12 +28,12 @@ from msshift_bench.data import (
     content_digest,
     count_rows,
     digest_of_lines,
-    holds_manifest,
+    has_manifest,
     is_balanced,
-    note_source,
     open_collection,
     open_dataset,
     read_manifest,
+    record_source,
     row_lines,
     sha256_of,
     write_manifest,
@@ -50,7 +50,7 @@ from msshift_bench.plumbing import (
     write_json,
     write_parquet,
 )
-from msshift_bench.shifts import LabelledShift, holds_triples
+from msshift_bench.shifts import LabelledShift, has_triples
 from msshift_bench.words import words_of
 
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
@@ -144,7 +144,7 @@ def check_dataset_target(
     check_collection_name(collection)
     if not folder.exists():
         return
-    if not folder.is_dir() or (any(folder.iterdir()) and not holds_manifest(folder)):
+    if not folder.is_dir() or (any(folder.iterdir()) and not has_manifest(folder)):
         raise UsageError(
             f"{folder} exists and is not a data set built by msshift; "
             "choose another --out, or move it away"
@@ -162,7 +162,7 @@ def check_dataset_target(
                 f"{folder} also holds {', '.join(lost)}, which this build would remove; "
                 f"build {' '.join([*lost, *shifts])} together, or pass --overwrite"
             )
-        if triples := [name for name in earlier.configs if holds_triples(name)]:
+        if triples := [name for name in earlier.configs if has_triples(name)]:
             raise UsageError(
                 f"{folder} also holds training triples ({', '.join(triples)}), which this build "
                 "would remove; choose another --out, or pass --overwrite and make them again with "
@@ -335,7 +335,7 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
         tables = {
             (config, split): unfinished.table(config, split)
             for config, splits in manifest.configs.items()
-            if not holds_triples(config)
+            if not has_triples(config)
             for split in splits
         }
         query_ids = {i for table in tables.values() for i in table["query_id"].to_pylist()}
@@ -362,7 +362,7 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
             written_with={**manifest.written_with, **_versions()},
         )
 
-    return note_source(amend_dataset(dataset, with_texts), collection)
+    return record_source(amend_dataset(dataset, with_texts), collection)
 
 
 def _versions() -> dict[str, str]:

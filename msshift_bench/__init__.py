@@ -40,7 +40,7 @@ with an example. docs/python.md has longer examples.
 - Systems: `evaluate` searches with a model in memory and reports its losses. `open_system` returns
   a `System`, a `Plan` lists the runs to make, and `make_runs` makes them. `training_pairs` and
   `validation_candidates` return texts for your own training code.
-- Installation: `examine` checks versions, extras, GPU, cache and data sets on this machine.
+- Installation: `diagnose` checks versions, extras, GPU, cache and data sets on this machine.
 - Errors: `MsShiftError` is the base class of every error that is raised on purpose.
 """
 

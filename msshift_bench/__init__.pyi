@@ -41,7 +41,7 @@ from msshift_bench.dataset_builders.typos import (
     make_variants as make_variants,
 )
 from msshift_bench.dataset_builders.write import hydrate_dataset as hydrate_dataset
-from msshift_bench.doctor import examine as examine
+from msshift_bench.doctor import diagnose as diagnose
 from msshift_bench.errors import MsShiftError as MsShiftError
 from msshift_bench.evaluation import (
     Result as Result,

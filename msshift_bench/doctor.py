@@ -1,6 +1,6 @@
 """Checks of this machine: package versions, extras, GPU, cache and data sets.
 
-`examine` yields a diagnosis for each check, with a cure for each problem. `prune_cache` removes
+`diagnose` yields a diagnosis for each check, with a cure for each problem. `prune_cache` removes
 files from the cache.
 """
 
@@ -24,10 +24,10 @@ from packaging.requirements import Requirement
 from msshift_bench._version import __version__
 from msshift_bench.data import HOME_VARIABLE, installed_folder, verify_dataset
 from msshift_bench.errors import DataError, MsShiftError, install_fix
-from msshift_bench.plumbing import cache_root, is_held, is_unfinished, remove_folder
+from msshift_bench.plumbing import cache_root, is_locked, is_unfinished, remove_folder
 from msshift_bench.shifts import DATASET_NAME, as_list
 
-__all__ = ["Diagnosis", "State", "examine", "prune_cache"]
+__all__ = ["Diagnosis", "State", "diagnose", "prune_cache"]
 
 _PACKAGE = "msshift-bench"
 
@@ -70,7 +70,7 @@ class Diagnosis:
     cure: str = ""
 
 
-def examine(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]:
+def diagnose(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]:
     """Check package versions, extras, GPU, cache and data sets, without changing anything.
 
     Args:
@@ -84,7 +84,7 @@ def examine(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis]
         OSError: if a folder cannot be read. Damaged data give a diagnosis, not an error.
 
     Examples:
-        >>> next(examine()).code
+        >>> next(diagnose()).code
         'package'
     """
     yield from chain(_installation(), _gpu(), _cache(), _data(as_list(data)))
@@ -186,7 +186,7 @@ def _cache() -> Iterator[Diagnosis]:
         kinds = Counter(kind for kind, _ in items)
         text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
         cure = "'msshift doctor --prune 0' removes embeddings, indexes and passages"
-    left = [folder for _, folder in items if is_unfinished(folder) and not is_held(folder)]
+    left = [folder for _, folder in items if is_unfinished(folder) and not is_locked(folder)]
     if left:
         text += f", {len(left)} of {len(items)} folders left by killed processes"
     yield Diagnosis("cache", "ok", text, cure)
@@ -211,7 +211,7 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
     for kind, folder in list(_cached_folders()):
         files = [path for path in folder.rglob("*") if path.is_file()]
         changed = max(path.stat().st_mtime for path in files or [folder])
-        if kind != "data" and changed <= latest and not is_held(folder):
+        if kind != "data" and changed <= latest and not is_locked(folder):
             text = f"removed {kind}/{folder.name}, {_size(folder)}"
             remove_folder(folder)
             yield Diagnosis("pruned", "ok", text)

@@ -40,7 +40,7 @@ __all__ = [
     "as_list",
     "shift_names",
     "get_test_only_shift",
-    "holds_triples",
+    "has_triples",
     "in_order",
     "known_shifts",
     "parse_config",
@@ -513,7 +513,7 @@ def get_test_only_shift(name: str) -> TestOnlyShift:
     return TEST_ONLY[name]
 
 
-def holds_triples(config: str) -> bool:
+def has_triples(config: str) -> bool:
     """Return whether a config contains training triples instead of queries."""
     return config.endswith(TRIPLES)
 

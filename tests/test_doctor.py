@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from msshift_bench import doctor
 from msshift_bench.cli import app
-from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
+from msshift_bench.doctor import Diagnosis, State, diagnose, prune_cache
 from msshift_bench.errors import install_fix
-from msshift_bench.plumbing import hold_folder
+from msshift_bench.plumbing import lock_folder
 from tests.conftest import Build, Command
 
 
@@ -97,7 +97,7 @@ def test_the_exit_code_says_whether_something_is_damaged_or_missing(
     monkeypatch: pytest.MonkeyPatch, seen: list[State], code: int, summary: str
 ) -> None:
     diagnoses = [Diagnosis("data", state, "a text", "a cure") for state in seen]
-    monkeypatch.setattr(doctor, "examine", lambda *_: diagnoses)
+    monkeypatch.setattr(doctor, "diagnose", lambda *_: diagnoses)
     printed = CliRunner().invoke(app, ["doctor", "--format", "json"])
     assert printed.exit_code == code
     shown = json.loads(printed.stdout)["diagnoses"]
@@ -118,7 +118,7 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     assert "length-short/test.parquet" in damaged.text
     assert damaged.cure.startswith(f"'msshift verify {here}' lists all")
     assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
-    named = examine(["msshift", "./msshift"])
+    named = diagnose(["msshift", "./msshift"])
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
     (here / "manifest.json").write_text("{")
     (damaged,) = doctor._data([here])
@@ -129,11 +129,11 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
 @pytest.mark.extended
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    found = list(examine())
+    found = list(diagnose())
     states = {one.code: one.state for one in found}
     assert states.keys() == {"package", "requirements", "extra", "gpu", "cache", "data"}
     assert states["data"] == "note"
-    named = [one.text for one in examine("gone") if one.code == "data"]
+    named = [one.text for one in diagnose("gone") if one.code == "data"]
     assert len(named) == 1
     assert named[0].startswith("no built data set at gone ")
     # Whatever is not as it should be says what to do.
@@ -166,7 +166,7 @@ def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
     used, new = fill(f"embeddings/{USED}", 31), fill(f"passages/{NEW}", 1)
     # Somebody else's folder in a cache that MSSHIFT_CACHE put into a project.
     theirs = fill("embeddings/theirs", 100)
-    with hold_folder(used):
+    with lock_folder(used):
         assert [pruned.text for pruned in prune_cache(days=30)] == [
             f"removed embeddings/{OLD}, 0.0 MB"
         ]
@@ -183,7 +183,7 @@ def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> No
     fill(f"embeddings/{OLD}", 1)
     used = fill(f"embeddings/.{USED}.partial", 1)
     fill(f"passages/.{NEW}.partial", 1)
-    with hold_folder(used):
+    with lock_folder(used):
         (cache,) = doctor._cache()
     assert cache.state == "ok"
     assert cache.text.endswith(

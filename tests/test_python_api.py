@@ -124,8 +124,8 @@ def rows() -> dict[tuple[str, str], Row]:
             runs,
             {"runs": RUNS, "shifts": SHIFT, "settings": SETTINGS, "allow": ALLOW},
         ),
-        "examine": (
-            lambda **given: list(ms.examine(**given)),
+        "diagnose": (
+            lambda **given: list(ms.diagnose(**given)),
             {},
             {"data": [["msshift"], "msshift", Path("msshift")]},
         ),

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from msshift_bench.baselines.systems.system import System
-from msshift_bench.data import ask_only_if_it_answers
+from msshift_bench.data import use_cache_if_offline
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.libraries import Library
 
@@ -199,7 +199,7 @@ def _settings(model: str, revision: str | None) -> Path | None:
     if Path(model).is_dir():
         file = Path(model) / _SETTINGS
         return file if file.is_file() else None
-    ask_only_if_it_answers(model, "a published model")
+    use_cache_if_offline(model, "a published model")
     try:
         return Path(_hub.hf_hub_download(model, _SETTINGS, revision=revision))
     except _hub_errors.RemoteEntryNotFoundError:

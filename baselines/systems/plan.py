@@ -26,7 +26,7 @@ from msshift_bench.data import (
     ContentDigest,
     Dataset,
     TestSet,
-    holds_manifest,
+    has_manifest,
     open_collection,
     open_dataset,
     read_extra_tests,
@@ -39,8 +39,8 @@ from msshift_bench.exclusions import Exclusions, ExclusionsSource
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import (
     duration,
-    hold_unfinished,
-    in_line,
+    lock_unfinished,
+    progress_line,
     replace_folder,
     with_checksum,
     write_json,
@@ -201,7 +201,7 @@ class Plan:
             for seed, system in systems
             for name, group in models
         ]
-        if holds_manifest(self._folder):
+        if has_manifest(self._folder):
             raise UsageError(
                 f"{self._folder} must be a folder of run sets, but is a built data set; choose "
                 f"another {self.output_options.partition(' ')[0]}"
@@ -513,7 +513,7 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
     """
     run, line = run_and_line
     start = time.monotonic()
-    with in_line(line), hold_unfinished(run.work, empty_parents=4):
+    with progress_line(line), lock_unfinished(run.work, empty_parents=4):
         if run.state() == "complete":
             return None
         searched_before = run.sidecar.is_file() and run.path.is_file()  # As just checked.
@@ -559,7 +559,7 @@ def rank_in_memory(
         facts: the facts of the sidecar are added to it after all rankings were read.
     """
     run = replace(run, rows=cache(run.rows))
-    with in_line(run.name), hold_unfinished(run.work, empty_parents=4):
+    with progress_line(run.name), lock_unfinished(run.work, empty_parents=4):
         with run.stage("total"), closing(checked_rankings(run, run.system.rank(run))) as rankings:
             yield [RankedRun(name, rankings, run.tag)], []
         facts |= _sidecar_facts(run)

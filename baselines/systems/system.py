@@ -21,7 +21,7 @@ from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_jso
 from msshift_bench.data import Collection, sha256_of
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.exclusions import Exclusions
-from msshift_bench.plumbing import is_as_written, is_held, report_progress
+from msshift_bench.plumbing import checksum_matches, is_locked, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import (
@@ -411,7 +411,7 @@ class Run(Facts):
             return False
         fix = f"remove it and {run.name} to make the run again"
         recorded = read_json(sidecar, fix)
-        if not is_as_written(recorded):
+        if not checksum_matches(recorded):
             raise UsageError(f"{sidecar} was changed after it was written; {fix}")
         check_same(
             recorded,
@@ -477,7 +477,7 @@ class Run(Facts):
                 self.plan,
                 f"Choose another {self.output_options}, or remove the folder {self.work}",
             )
-        if is_held(self.work):
+        if is_locked(self.work):
             return "running"
         return "begun" if begun or complete else "new"
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msshift_bench.baselines.systems.finding import loading_error
 from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
 from msshift_bench.baselines.systems.sidecars import read_json
-from msshift_bench.data import ask_only_if_it_answers, sha256_of
+from msshift_bench.data import sha256_of, use_cache_if_offline
 from msshift_bench.encoders import (
     DEFAULTS,
     ModelSettings,
@@ -270,7 +270,7 @@ def load_config(encoder: str, settings: ModelSettings = DEFAULTS) -> Any:
     Raises:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
     """
-    ask_only_if_it_answers(encoder, "an encoder")
+    use_cache_if_offline(encoder, "an encoder")
     try:
         return transformers.AutoConfig.from_pretrained(encoder, **settings.of_hub())
     except (OSError, ValueError) as error:

@@ -37,10 +37,10 @@ from msshift_bench.dataset_builders.negatives import (
 )
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
+    checksum_matches,
     counted,
     counted_parts,
-    in_line,
-    is_as_written,
+    progress_line,
     replace_folder,
     reporting,
     with_checksum,
@@ -207,7 +207,7 @@ class TrainingData:
             IntegrityError: if another file is missing or was changed.
         """
         facts = read_json(folder / "facts.json")
-        if "files" not in facts or not is_as_written(facts):
+        if "files" not in facts or not checksum_matches(facts):
             raise UsageError(
                 f"{folder / 'facts.json'} was changed after it was written; remove the folder "
                 f"{folder}, and run the command again"
@@ -495,7 +495,7 @@ class TriplesInParts:
         number = len(self.parts)
         work = self._run.work / f"mining-{number}"
         examples = partial(self._mined_examples, load, model, work)
-        with self._run.stage("mining"), in_line("mine"):
+        with self._run.stage("mining"), progress_line("mine"):
             self.parts.append(self._part(number, examples, self.steps))
         shutil.rmtree(work, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.command import allow_only, refuse
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import in_line, progress_bars, write_parquet
+from msshift_bench.plumbing import progress_bars, progress_line, write_parquet
 from msshift_bench.records import Qrel
 from msshift_bench.shifts import grouped
 
@@ -319,7 +319,7 @@ def analyse(
                 printing.output, data=where.data, runs=files, inputs=[train, test, models]
             ),
         )
-        with progress_bars(), in_line("analysing"):
+        with progress_bars(), progress_line("analysing"):
             analysis = analyse_run_sets(
                 opened,
                 where.data,

@@ -20,7 +20,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.output import note, print_answers, print_json, print_tables, show_facts, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
-from msshift_bench.plumbing import in_line, progress_bars, shown_log, write_json
+from msshift_bench.plumbing import progress_bars, progress_line, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def demo(
             made = make_runs(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
-    with progress_bars(), in_line("evaluating"):
+    with progress_bars(), progress_line("evaluating"):
         result = evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
@@ -338,10 +338,10 @@ def doctor(
 
     Example: `msshift doctor --prune 30`
     """
-    from msshift_bench.doctor import examine, prune_cache
+    from msshift_bench.doctor import diagnose, prune_cache
 
     diagnoses: list[Diagnosis] = []
-    for diagnosis in chain(() if prune is None else prune_cache(prune), examine(data or ())):
+    for diagnosis in chain(() if prune is None else prune_cache(prune), diagnose(data or ())):
         diagnoses.append(diagnosis)
         if table_format == "text":
             _print_diagnosis(diagnosis)

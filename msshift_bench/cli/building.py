@@ -329,9 +329,9 @@ def import_(
 
     Example: `msshift import CharacterBERT-DR --out published.tsv`
     """
-    from msshift_bench.data import holds_manifest, open_collection
+    from msshift_bench.data import has_manifest, open_collection
     from msshift_bench.dataset_builders.build import import_official
-    from msshift_bench.dataset_builders.typos import holds_variants
+    from msshift_bench.dataset_builders.typos import has_variants
 
     always = {"sources", "table_format", "out"}
     (source, *others) = sources
@@ -343,10 +343,10 @@ def import_(
 
         allow_only(context, {"sources", "table_format", "check"}, "--check")
         show(audit_release(source), table_format)
-    elif not others and holds_variants(source):
+    elif not others and has_variants(source):
         allow_only(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
-    elif not others and holds_manifest(source):
+    elif not others and has_manifest(source):
         allowed = {"sources", "table_format", "collection", "qrels"}
         allow_only(context, allowed, "a data set with ids only")
         _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)

@@ -13,13 +13,7 @@ from msshift_bench.cli.command import allow_only
 from msshift_bench.cli.output import check_outputs, note, print_json, show, show_facts
 from msshift_bench.errors import IntegrityError, MissingError, UsageError, check_name
 from msshift_bench.plumbing import check_folder, progress_bars
-from msshift_bench.shifts import (
-    DATASET_NAME,
-    TEST_ONLY,
-    TRIPLES,
-    get_test_only_shift,
-    holds_triples,
-)
+from msshift_bench.shifts import DATASET_NAME, TEST_ONLY, TRIPLES, get_test_only_shift, has_triples
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
@@ -168,7 +162,7 @@ def triples(
             seed=seed,
             every_pair=every_pair,
         )
-    entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
+    entries = {c: splits["train"] for c, splits in manifest.configs.items() if has_triples(c)}
     facts = {config: asdict(entry) for config, entry in entries.items()}
     table = Table.plain(
         "Training triples",

@@ -166,12 +166,12 @@ def find(
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
     """Count the test queries that the training queries of a data set leak, and print the counts."""
     from msshift_bench.checked import as_json
-    from msshift_bench.data import locate, open_dataset
+    from msshift_bench.data import find_dataset_folder, open_dataset
     from msshift_bench.dataset_builders.audit import add_split_leakage
     from msshift_bench.evaluation import Result
     from msshift_bench.stats import Figure, Figures
 
-    check_folder(locate(data))
+    check_folder(find_dataset_folder(data))
     with progress_bars():
         manifest = add_split_leakage(data, **search)
     counted = {

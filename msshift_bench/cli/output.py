@@ -115,11 +115,11 @@ def check_outputs(
     if not wanted:
         return
     from msshift_bench.annotation import check_not_filled
-    from msshift_bench.data import locate
+    from msshift_bench.data import find_dataset_folder
     from msshift_bench.runs import sidecar_path
 
     if data is not None:
-        inputs = [*inputs, locate(data)]
+        inputs = [*inputs, find_dataset_folder(data)]
     files = [Path(run) for run in runs]
     read = [*(Path(path) for path in inputs if path is not None), *files, *map(sidecar_path, files)]
     for place, output in enumerate(wanted):

@@ -18,9 +18,9 @@ from msshift_bench.cli.output import check_outputs, note, print_json, warn
 from msshift_bench.errors import Finding, RunError, UsageError, format_findings
 from msshift_bench.plumbing import (
     check_folder,
-    in_line,
     keep_freed_memory,
     progress_bars,
+    progress_line,
     write_parquet,
 )
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, get_shift
@@ -316,7 +316,7 @@ def evaluate(
     dataset = opened.dataset or where.data
     labels = None if by is None else read_labels(by, dataset)
     without = _leaked_queries(without_leaked, dataset)
-    with progress_bars(), in_line("evaluating"):
+    with progress_bars(), progress_line("evaluating"):
         result = evaluate_run_sets(
             opened, settings=settings, labels=labels, without=without, allow=allow or ()
         )
@@ -403,7 +403,7 @@ def compare(
         reference=reference,
         on_found=lambda files: check_outputs(printing.output, runs=files, data=where.data),
     )
-    with progress_bars(), in_line("evaluating"):
+    with progress_bars(), progress_line("evaluating"):
         result = compare_run_sets(
             opened,
             settings=settings,

@@ -20,14 +20,14 @@ from msshift_bench.data.dataset import (
     Dataset,
     Triple,
     TripleStream,
+    find_dataset_folder,
     find_source,
     installed_folder,
     load_dataset,
     load_triples,
-    locate,
-    note_source,
     open_dataset,
     open_source,
+    record_source,
     verify_dataset,
 )
 from msshift_bench.data.digests import (
@@ -40,7 +40,7 @@ from msshift_bench.data.digests import (
     rows_of,
     sha256_of,
 )
-from msshift_bench.data.hub import ask_only_if_it_answers, install_dataset, push_dataset
+from msshift_bench.data.hub import install_dataset, push_dataset, use_cache_if_offline
 from msshift_bench.data.labels import read_labels
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -53,7 +53,7 @@ from msshift_bench.data.manifest import (
     check_collection_name,
     cited,
     content_digest,
-    holds_manifest,
+    has_manifest,
     is_balanced,
     read_manifest,
     write_manifest,
@@ -101,8 +101,8 @@ __all__ = [
     "content_digest",
     "export_triples",
     "find_source",
-    "holds_manifest",
-    "ask_only_if_it_answers",
+    "has_manifest",
+    "use_cache_if_offline",
     "install_dataset",
     "installed_folder",
     "is_balanced",
@@ -114,8 +114,8 @@ __all__ = [
     "repair_text",
     "load_dataset",
     "load_triples",
-    "locate",
-    "note_source",
+    "find_dataset_folder",
+    "record_source",
     "open_collection",
     "open_dataset",
     "open_source",

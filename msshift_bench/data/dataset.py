@@ -45,7 +45,7 @@ from msshift_bench.shifts import (
     DATASET_NAME,
     Shift,
     get_shift,
-    holds_triples,
+    has_triples,
     known_shifts,
     shift_names,
 )
@@ -234,8 +234,8 @@ class Dataset:
             IntegrityError: if a file is missing or was changed after the build.
         """
         configs = self.manifest.configs
-        if not holds_triples(config) or config not in configs:
-            raise UnknownNameError("config of triples", config, filter(holds_triples, configs))
+        if not has_triples(config) or config not in configs:
+            raise UnknownNameError("config of triples", config, filter(has_triples, configs))
         (entry,) = configs[config].values()
         return TripleStream(tuple(self._files(entry)), entry.rows)
 
@@ -257,7 +257,7 @@ class Dataset:
 
     def _entries(self, config: str) -> Mapping[str, SplitEntry]:
         check_name("config", config, self.manifest.configs)
-        if holds_triples(config):
+        if has_triples(config):
             raise UsageError(f"{config} has triples; read them with msshift_bench.load_triples")
         return self.manifest.configs[config]
 
@@ -278,7 +278,7 @@ def installed_folder() -> Path:
     return cache_root() / "data" / DATASET_NAME
 
 
-def locate(path: str | Path = DATASET_NAME) -> Path:
+def find_dataset_folder(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
     The name ``msshift`` is the folder in ``MSSHIFT_HOME``, or else ``./msshift``, or else the
@@ -301,7 +301,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     """Return an opened data set; a `Dataset` is returned unchanged.
 
     Args:
-        data: ``msshift`` (see `locate`), the folder of a built data set, or a `Dataset`.
+        data: ``msshift`` (see `find_dataset_folder`), a built data set's folder, or a `Dataset`.
         installed: whether to open the installed data set if ``./msshift`` does not exist.
 
     Returns:
@@ -319,7 +319,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     """
     if isinstance(data, Dataset):
         return data
-    folder = locate(data)
+    folder = find_dataset_folder(data)
     is_default = str(data) == DATASET_NAME and not os.environ.get(HOME_VARIABLE)
     if is_default and not installed and folder == installed_folder():
         raise NotFoundError(
@@ -396,7 +396,7 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
     Args:
         dataset: the built data set.
         collection: the name or folder. By default the value of ``MSSHIFT_COLLECTION``, or the
-            manifest's id of ir_datasets, or the build's folder on this machine (`note_source`). A
+            manifest's id of ir_datasets, or the build's folder on this machine (`record_source`). A
             generated collection is always found by its name.
 
     Raises:
@@ -436,7 +436,7 @@ def open_source(
     return open_collection(collection or find_source(dataset), qrels=qrels)
 
 
-def note_source(manifest: Manifest, collection: Collection | None) -> Manifest:
+def record_source(manifest: Manifest, collection: Collection | None) -> Manifest:
     """Record the folder of a collection in the cache, and return the manifest.
 
     `find_source` reads the record. Manifests have no path: they are equal on every machine, and
@@ -545,7 +545,7 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
     place = f"{config}/{paths[0].stem}"
     total = sum(file.rows for file in entry.files)
     yield from _compare(folder, f"rows of {place}", entry.rows, total)
-    if holds_triples(config):
+    if has_triples(config):
         digest, expected = TripleStream(tuple(paths), entry.rows).digest(), entry.digest
         without_texts = digest
     else:

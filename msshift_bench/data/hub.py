@@ -28,13 +28,13 @@ from typing import Any
 
 from msshift_bench.data.dataset import (
     Dataset,
+    find_dataset_folder,
     installed_folder,
-    locate,
     open_dataset,
     verify_dataset,
 )
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, holds_manifest
+from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, has_manifest
 from msshift_bench.errors import (
     HubError,
     IntegrityError,
@@ -44,7 +44,7 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.plumbing import counted, remove_folder, replace_folder, silence_libraries
-from msshift_bench.shifts import DATASET_NAME, holds_triples
+from msshift_bench.shifts import DATASET_NAME, has_triples
 
 _logger = logging.getLogger(__name__)
 
@@ -203,7 +203,7 @@ def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
 def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str]) -> None:
     if MANIFEST_NAME in files:  # Other programs also write files with this name.
         path = api.hf_hub_download(repo, MANIFEST_NAME, revision=commit, repo_type="dataset")
-        if holds_manifest(Path(path).parent):
+        if has_manifest(Path(path).parent):
             return
     raise UsageError(f"{repo} exists and is not a data set built by msshift; choose another --repo")
 
@@ -225,7 +225,7 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
         )
 
 
-def ask_hub(seconds: float = 5) -> str:
+def check_hub(seconds: float = 5) -> str:
     """Return the Hub's address, after a successful request.
 
     Args:
@@ -240,7 +240,7 @@ def ask_hub(seconds: float = 5) -> str:
     return address
 
 
-def ask_only_if_it_answers(name: str | Path, what: str) -> None:
+def use_cache_if_offline(name: str | Path, what: str) -> None:
     """Set ``HF_HUB_OFFLINE``, so that libraries use only cached models, if the Hub does not answer.
 
     Without it, libraries repeat failed requests for minutes.
@@ -255,7 +255,7 @@ def ask_only_if_it_answers(name: str | Path, what: str) -> None:
     if constants.HF_HUB_OFFLINE:
         return
     try:
-        ask_hub()
+        check_hub()
     except HubError as error:
         _logger.warning("%s. The cached model is used without a check for updates", error)
         constants.HF_HUB_OFFLINE = True
@@ -415,7 +415,7 @@ def install_dataset(
     folder = installed_folder()
     unchanged = not _copy_verified(origin.folder, folder)
     manifest = origin.manifest
-    configs = tuple(c for c in manifest.configs if triples or not holds_triples(c))
+    configs = tuple(c for c in manifest.configs if triples or not has_triples(c))
     return Installed(
         folder=folder,
         configs=configs,
@@ -427,7 +427,7 @@ def install_dataset(
 
 
 def _open_origin(source: Dataset | str | Path, revision: str | None, token: str | None) -> Dataset:
-    folder = source.folder if isinstance(source, Dataset) else locate(source)
+    folder = source.folder if isinstance(source, Dataset) else find_dataset_folder(source)
     if folder.is_dir():
         if revision is not None:
             raise UsageError(

@@ -29,8 +29,8 @@ from msshift_bench.checked import (
     valid_name,
 )
 from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageError, quoted
-from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
-from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, LabelledShift, holds_triples, known_shifts
+from msshift_bench.plumbing import CHECKSUM, checksum_matches, with_checksum, write_json
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, LabelledShift, has_triples, known_shifts
 from msshift_bench.words import WHITESPACE
 
 DATA_VERSION = "2.0.0"
@@ -226,7 +226,7 @@ class Manifest:
         return [
             config
             for config, splits in self.configs.items()
-            if not holds_triples(config)
+            if not has_triples(config)
             and any(entry.rows and entry.digest == entry.ids_digest for entry in splits.values())
         ]
 
@@ -289,7 +289,7 @@ def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
         f"{config}/{split} {splits[split].digest}\n"
         for config, splits in sorted(configs.items())
         for split in sorted(splits)
-        if not holds_triples(config)
+        if not has_triples(config)
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -315,7 +315,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_json(folder / MANIFEST_NAME, with_checksum({"schema": _SCHEMA, **asdict(manifest)}))
 
 
-def holds_manifest(folder: Path) -> bool:
+def has_manifest(folder: Path) -> bool:
     """Return whether a folder has a data set's manifest, maybe damaged or of another version.
 
     Other programs also write files named ``manifest.json``.
@@ -349,7 +349,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise IntegrityError(f"{path} is not JSON: {error}; {_CURE}") from None
     except RecursionError:
         raise IntegrityError(f"{path} is not JSON: nested too deep; {_CURE}") from None
-    is_unchanged = isinstance(raw, dict) and is_as_written(raw)
+    is_unchanged = isinstance(raw, dict) and checksum_matches(raw)
     schema = raw.pop("schema", None) if isinstance(raw, dict) else None
     if schema != _SCHEMA:
         raise IntegrityError(

@@ -38,7 +38,7 @@ from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     cache_root,
     counted_parts,
-    hold_folder,
+    lock_folder,
     report_progress,
     sha256_of_parts,
     slices,
@@ -113,7 +113,7 @@ def embed_queries(
     folder = root / _identity(rows, spec, source)
     final, complete = folder / "vectors.npy", folder / "digest.json"
     if not complete.exists():
-        with hold_folder(folder):
+        with lock_folder(folder):
             # Another process may have written the vectors before this one got the lock.
             if not complete.exists():
                 _write_vectors(texts, places, spec, source, folder / "blocks", final)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from msshift_bench.data import ask_only_if_it_answers
+from msshift_bench.data import use_cache_if_offline
 from msshift_bench.encoders.model_settings import DEFAULTS, ModelSettings
 from msshift_bench.errors import DataError, require
 from msshift_bench.libraries import Library, sentence_transformers
@@ -130,7 +130,7 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
     """
     if Path(where).is_dir():
         check_weights(Path(where))
-    ask_only_if_it_answers(where, what)
+    use_cache_if_offline(where, what)
     library: Any = require("torch", "neural", what)
 
     def refuse(*_: Any, **__: Any) -> NoReturn:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.data import ask_only_if_it_answers, sha256_of
+from msshift_bench.data import sha256_of, use_cache_if_offline
 from msshift_bench.encoders.loading import (
     check_weights,
     load_model,
@@ -244,7 +244,7 @@ def _files(folder: Path) -> list[Path]:
 def _download(spec: EncoderSpec) -> Path:
     """Return the folder of an encoder of the Hub; download it unless it is in the cache."""
     hub, name = require("huggingface_hub", "neural", _WHAT), spec.name
-    ask_only_if_it_answers(name, _WHAT)
+    use_cache_if_offline(name, _WHAT)
     parts = ["*.json", "*/*.safetensors"] if spec.pooling == OWN else ["config.json"]
     if spec.settings.trust_remote_code:
         parts.append("*.py")

@@ -39,7 +39,7 @@ from msshift_bench.data import (
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.plumbing import cache_root, replace_folder
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, TRIPLES, holds_triples, parse_config
+from msshift_bench.shifts import DATASET_NAME, TRIPLES, has_triples, parse_config
 
 _MS_MARCO = "msmarco-passage"
 
@@ -64,7 +64,7 @@ def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, Ird
     configs = dataset.manifest.configs
     entries = {}
     for config, splits in configs.items():
-        for split in splits if not holds_triples(config) else ():
+        for split in splits if not has_triples(config) else ():
             queries = SplitQueries(dataset, config, split)
             parts = [docs, queries, SplitQrels(dataset, config, split)]
             if split == "train" and f"{config}{TRIPLES}" in configs:

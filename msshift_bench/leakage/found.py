@@ -27,7 +27,7 @@ from msshift_bench.plumbing import (
     TooLargeError,
     check_contents,
     check_folder,
-    is_as_written,
+    checksum_matches,
     replace_folder,
     unpacked_batches,
     with_checksum,
@@ -294,7 +294,7 @@ def read_found(source: Path) -> dict[str, Any]:
         raise DataError(
             f"{path} is not valid JSON: {error}; run 'msshift leakage find' again"
         ) from error
-    if not isinstance(facts, dict) or not is_as_written(facts):
+    if not isinstance(facts, dict) or not checksum_matches(facts):
         raise DataError(
             f"{path} was changed after it was written; run 'msshift leakage find' again"
         )

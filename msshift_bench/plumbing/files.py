@@ -217,7 +217,7 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**value, CHECKSUM: _checksum(value)}
 
 
-def is_as_written(value: Mapping[str, Any]) -> bool:
+def checksum_matches(value: Mapping[str, Any]) -> bool:
     """Return whether the checksum of a JSON object matches; true without a checksum."""
     return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
 

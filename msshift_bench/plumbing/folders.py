@@ -43,7 +43,7 @@ _CHECKS, _CHECK_SECONDS = 500, 0.01
 
 
 @contextmanager
-def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
+def lock_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
     """Context that locks a folder against other processes; the folder is made if missing.
 
     Args:
@@ -68,7 +68,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def hold_unfinished(
+def lock_unfinished(
     work: Path, target: Path | None = None, *, empty_parents: int = 0
 ) -> Iterator[None]:
     """Context that locks a folder of unfinished work, which can be continued after a kill.
@@ -83,7 +83,7 @@ def hold_unfinished(
     Raises:
         UsageError: if another process has locked the folder.
     """
-    with hold_folder(work, target):
+    with lock_folder(work, target):
         is_complete = False
         try:
             yield
@@ -199,7 +199,7 @@ def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
             )
     clean_up(target.parent)
     work = target.with_name(partial_name(target.name))
-    with hold_folder(work, as_named):
+    with lock_folder(work, as_named):
         try:
             _restore_old(target, work)
             for name in (_NEW, _OLD):
@@ -272,7 +272,7 @@ def _lock_existing(work: Path, target: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Return whether a process has locked a folder."""
     try:
         with _lock_existing(folder, folder):

@@ -25,7 +25,7 @@ _Part = TypeVar("_Part", bound=Sized)
 
 Progress = Callable[[str, int, int], None]
 """Function of ``(stage, done, total)``; the total is 0 if unknown. Successive stages named
-``<line>: <stage>`` are shown in one line; see `in_line`."""
+``<line>: <stage>`` are shown in one line; see `progress_line`."""
 
 _BETWEEN = ": "
 
@@ -110,7 +110,7 @@ def counted_parts(parts: Iterable[_Part], stage: str, total: int) -> Iterator[_P
 
 
 @contextmanager
-def in_line(line: str) -> Iterator[None]:
+def progress_line(line: str) -> Iterator[None]:
     """Context in which all stages, e.g. of one model, are reported in one line.
 
     Args:
@@ -194,7 +194,7 @@ class ProgressLog:
         self._began = self._last = clock()
         self._stage = _Stage("", self._began, 0)
 
-    def tell(self, stage: str, done: int, total: int) -> None:
+    def write_progress(self, stage: str, done: int, total: int) -> None:
         """Write a line for a report, unless the last line is recent."""
         now = self._clock()
         if self._stage.name != stage:
@@ -209,8 +209,8 @@ class ProgressLog:
 def progress_bars() -> Iterator[None]:
     """Context that shows progress on stderr: bars on a terminal, else a `ProgressLog`.
 
-    A line of several stages (`in_line`) has one bar, removed at the end of the line. Every other
-    stage has a separate bar.
+    A line of several stages (`progress_line`) has one bar, removed at the end of the line. Every
+    other stage has a separate bar.
     """
     console = None
     if sys.stderr.isatty():
@@ -218,7 +218,7 @@ def progress_bars() -> Iterator[None]:
 
         console = Console(stderr=True)
     if console is None or not console.is_terminal or console.is_dumb_terminal:
-        with reporting(ProgressLog(partial(print, file=sys.stderr, flush=True)).tell):
+        with reporting(ProgressLog(partial(print, file=sys.stderr, flush=True)).write_progress):
             yield
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -232,7 +232,7 @@ def progress_bars() -> Iterator[None]:
     )
     with Progress(*columns, console=console) as bars:
         drawn = _Bars(bars)
-        with reporting(drawn.tell):
+        with reporting(drawn.write_progress):
             yield
         drawn.end_line()
 
@@ -246,7 +246,7 @@ class _Bars:
         self._line, self._drawn = "", 0.0
         self._stages: dict[str, tuple[TaskID, _Stage]] = {}
 
-    def tell(self, reported: str, done: int, total: int) -> None:
+    def write_progress(self, reported: str, done: int, total: int) -> None:
         """Update the bar for a report: for a new stage immediately, otherwise at intervals."""
         with self._lock:
             now, (line, _) = time.monotonic(), line_and_stage(reported)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import Finding
-from msshift_bench.plumbing import is_as_written
+from msshift_bench.plumbing import checksum_matches
 from msshift_bench.runs.runsets import sidecar_path
 
 _HIGH_RECALL = 0.99
@@ -90,7 +90,7 @@ class Sidecar:
             return cls(run, path)
         with suppress(ValueError, RecursionError):
             facts = json.loads(path.read_bytes())
-            if isinstance(facts, dict) and is_as_written(facts):
+            if isinstance(facts, dict) and checksum_matches(facts):
                 return cls.of_facts(run, facts, path)
         return cls(run, path, exists=True, is_sound=False)
 

@@ -38,7 +38,7 @@ from msshift_bench.libraries import Library
 from msshift_bench.plumbing import (
     batches,
     cache_root,
-    is_as_written,
+    checksum_matches,
     map_in_threads,
     replace_folder,
     slices,
@@ -508,7 +508,7 @@ def _check_files(folder: Path) -> None:
         ValueError: if a file has changed.
     """
     facts = json.loads((folder / _CONTENTS).read_bytes())
-    if not isinstance(facts, dict) or "files" not in facts or not is_as_written(facts):
+    if not isinstance(facts, dict) or "files" not in facts or not checksum_matches(facts):
         raise ValueError(f"{_CONTENTS} has changed since it was written")
     digests = _digests(folder)
     for name, expected in facts["files"].items():

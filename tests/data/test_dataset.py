@@ -152,12 +152,12 @@ def test_where_the_data_set_is_looked_for(
     with pytest.raises(errors.NotFoundError, match="msshift build"):
         data.load_dataset("msshift", "length-short")
     installed = shutil.copytree(built, tmp_path / "cache" / "data" / "msshift")
-    assert data.locate() == installed
+    assert data.find_dataset_folder() == installed
     monkeypatch.setenv("MSSHIFT_HOME", str(built))
-    assert data.locate() == built
+    assert data.find_dataset_folder() == built
     monkeypatch.delenv("MSSHIFT_HOME")
     monkeypatch.chdir(built.parent)
-    assert data.locate() == Path("msshift")
+    assert data.find_dataset_folder() == Path("msshift")
     data.load_dataset("msshift", "length-short")
 
 

@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import constants, errors
 
 import msshift_bench as ms
-from msshift_bench.data import ask_only_if_it_answers
+from msshift_bench.data import use_cache_if_offline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import installed_folder
 from msshift_bench.dataset_builders.triples import add_triples
@@ -226,7 +226,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.utils.get_session", lambda: SimpleNamespace(head=head))
     for name in ("./bert", "some/bert", "some/bert"):
-        ask_only_if_it_answers(name, "a model")
+        use_cache_if_offline(name, "a model")
     assert asked == [constants.ENDPOINT] * (2 if answers else 1)
     assert (not answers) == constants.HF_HUB_OFFLINE
     assert len(caplog.records) == (not answers)

@@ -25,7 +25,7 @@ from msshift_bench.encoders.embeddings import embedding_digest
 from msshift_bench.encoders.models import find_encoder
 from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing import hold_folder, reporting
+from msshift_bench.plumbing import lock_folder, reporting
 from tests.support.file_bytes import flip
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -139,7 +139,7 @@ def test_a_complete_cache_needs_no_model_and_damage_is_refused(
     with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
         embed()
     (folder / "digest.json").unlink()
-    with hold_folder(folder), pytest.raises(UsageError, match="another process is writing"):
+    with lock_folder(folder), pytest.raises(UsageError, match="another process is writing"):
         embed()
 
 
@@ -162,12 +162,12 @@ def test_a_cache_that_another_process_completed_is_read(
     done: list[Embeddings] = []
 
     def late(folder: Path) -> AbstractContextManager[None]:
-        monkeypatch.setattr(embeddings, "hold_folder", hold_folder)
+        monkeypatch.setattr(embeddings, "lock_folder", lock_folder)
         done.append(embed())
         monkeypatch.setattr(embeddings, "load_encoder", None)
-        return hold_folder(folder)
+        return lock_folder(folder)
 
-    monkeypatch.setattr(embeddings, "hold_folder", late)
+    monkeypatch.setattr(embeddings, "lock_folder", late)
     assert embed().sha256 == done[0].sha256
 
 
@@ -224,7 +224,7 @@ def test_all_parts_of_a_sentence_model_count_and_are_fetched_from_the_hub(
         return str(tmp_path / name)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    monkeypatch.setattr(encoder_models, "ask_only_if_it_answers", lambda *_: None)
+    monkeypatch.setattr(encoder_models, "use_cache_if_offline", lambda *_: None)
     assert embed(TWO, name="org/own", pooling=OWN).vectors.tobytes() == found.vectors.tobytes()
     pinned = ModelSettings(revision="v1")
     again = embed(TWO, name="org/other", pooling=OWN, settings=pinned)

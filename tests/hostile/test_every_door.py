@@ -65,7 +65,7 @@ WITHOUT_DOOR: Mapping[str, str] = {
     "leaderboard build": "it draws entries, which the gate checked: test_hostile_entries.py",
     "write_report, clean_training, evaluate_run_sets, compare_run_sets, evaluate_extra_tests, "
     "score_runs, analyse_run_sets, read_leaked_queries, read_annotations, find_leakage, "
-    "verify_dataset, group_similarity, examine": "commands hand them what they take",
+    "verify_dataset, group_similarity, diagnose": "commands hand them what they take",
     "write_run": "it writes what is in memory: tests/runs/test_writing.py",
     "evaluate": "its runs are made by a model in memory: test_odd_models.py",
     "set_similarity, make_variants, link_losses, review_leakage": "in memory",

@@ -139,12 +139,12 @@ def test_a_hub_that_does_not_answer_is_asked_once(
     constants = pytest.importorskip("huggingface_hub.constants")
     asked = []
 
-    def ask_hub() -> None:
+    def check_hub() -> None:
         asked.append(1)
         raise HubError("cannot reach the Hub")
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("msshift_bench.data.hub.ask_hub", ask_hub)
+    monkeypatch.setattr("msshift_bench.data.hub.check_hub", check_hub)
     for name in ("some/bert", "some/bert", "./bert"):
         with pytest.raises(NotFoundError, match=f"no encoder {name}"):
             load_config(name)

@@ -347,8 +347,8 @@ VALUES: Mapping[str, tuple[Callable[[], Any], Any]] = {
         ["anchor", "positive"]),
     "validation_candidates": (
         lambda: len(ms.validation_candidates("length-short", queries=3, depth=5).samples()), 3),
-    "examine": (
-        lambda: [one.state for one in ms.examine(["msshift", "msshfit"]) if one.code == "data"],
+    "diagnose": (
+        lambda: [one.state for one in ms.diagnose(["msshift", "msshfit"]) if one.code == "data"],
         ["ok", "missing"]),
     "MsShiftError": (lambda: [ms.MsShiftError.exit_code, NotFoundError.exit_code], [1, 3]),
 }  # fmt: skip
@@ -377,7 +377,7 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
         "set_similarity": (lambda: ms.set_similarity("trian.tsv", POPE), "trian.tsv"),
         "verify_dataset": (lambda: ms.verify_dataset("msshfit"), "msshfit"),
     },
-    OSError: {"examine": (lambda: list(ms.examine("x" * 300)), "x" * 300)},
+    OSError: {"diagnose": (lambda: list(ms.diagnose("x" * 300)), "x" * 300)},
     RunError: {
         "read_run": (lambda: ms.read_run("bad.run"), "bad.run:1: score 'nan'"),
         "write_run": (lambda: ms.write_run("new.run", {"q1": {"two words": 1.0}}), "'two words'"),
@@ -432,8 +432,8 @@ REFUSALS: Mapping[type[Exception], Mapping[str, tuple[Callable[[], Any], str]]] 
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    """Return the marks of a name's tests; `examine`, to look for a GPU, and MTEB import torch."""
-    return [pytest.mark.neural] * (name in ("examine", "mteb_tasks"))
+    """Return the marks of a name's tests; `diagnose`, to look for a GPU, and MTEB import torch."""
+    return [pytest.mark.neural] * (name in ("diagnose", "mteb_tasks"))
 
 
 def test_every_public_name_has_a_value_and_a_refusal() -> None:

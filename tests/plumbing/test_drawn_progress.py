@@ -16,8 +16,8 @@ from msshift_bench.plumbing import (
     ProgressLog,
     counted,
     duration,
-    in_line,
     progress_bars,
+    progress_line,
     report_progress,
     reporting,
     shown_log,
@@ -36,7 +36,7 @@ class Clock:
 def test_a_log_has_a_line_every_ten_seconds_with_the_time_left() -> None:
     clock, lines = Clock(), list[str]()
     model = "splade without C2 of topics (3 of 5)"
-    with reporting(ProgressLog(lines.append, clock).tell), in_line(model):
+    with reporting(ProgressLog(lines.append, clock).write_progress), progress_line(model):
         report_progress("index", 0, 0)
         for step in range(101):
             clock.now = step / 2
@@ -56,7 +56,7 @@ def test_a_log_has_fewer_lines_the_longer_it_takes() -> None:
     log = ProgressLog(lambda _: times.append(clock.now), clock)
     for second in range(24 * 3600):
         clock.now = second
-        log.tell("embed", second, 24 * 3600)
+        log.write_progress("embed", second, 24 * 3600)
     assert times[:10] == [10 * n for n in range(1, 11)]
     assert len(times) < 90
     gaps = [after - before for before, after in pairwise(times)]
@@ -66,9 +66,9 @@ def test_a_log_has_fewer_lines_the_longer_it_takes() -> None:
 def test_the_work_of_an_earlier_process_does_not_change_the_pace() -> None:
     clock, lines = Clock(), list[str]()
     log = ProgressLog(lines.append, clock)
-    log.tell("train", 5000, 10_000)
+    log.write_progress("train", 5000, 10_000)
     clock.now = 10
-    log.tell("train", 5050, 10_000)
+    log.write_progress("train", 5050, 10_000)
     assert lines == ["train 5,050/10,000, about 16.5 min left"]
 
 

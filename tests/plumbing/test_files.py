@@ -24,7 +24,7 @@ from msshift_bench.plumbing.files import (
     write_atomically,
     write_json,
 )
-from msshift_bench.plumbing.folders import hold_folder, replace_folder
+from msshift_bench.plumbing.folders import lock_folder, replace_folder
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_system_without_locks_is_refused(
     for write in (write_json, lambda path, _: check_target(path)):
         with pytest.raises(MissingError, match="in the Windows Subsystem"):
             write(tmp_path / "file.json", {})
-    for hold in (hold_folder, replace_folder):
+    for hold in (lock_folder, replace_folder):
         with pytest.raises(MissingError, match="locks of Linux and macOS"), hold(tmp_path / "new"):
             raise AssertionError
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.dataset import locate
+from msshift_bench.data.dataset import find_dataset_folder
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import folders
 from msshift_bench.plumbing.folders import (
@@ -23,9 +23,9 @@ from msshift_bench.plumbing.folders import (
     check_folder,
     clean_up,
     copy_files,
-    hold_folder,
-    hold_unfinished,
-    is_held,
+    is_locked,
+    lock_folder,
+    lock_unfinished,
     remove_folder,
     replace_folder,
 )
@@ -77,8 +77,8 @@ def test_a_reader_waits_for_a_writer_between_its_renames(tmp_path: Path) -> None
     folder = tmp_path / "data"
     leave_between_the_renames(folder)
     work = tmp_path / ".data.partial"
-    reader = threading.Thread(target=locate, args=(folder,))
-    with hold_folder(work):
+    reader = threading.Thread(target=find_dataset_folder, args=(folder,))
+    with lock_folder(work):
         reader.start()
         (work / "new").rename(folder)
         reader.join()
@@ -89,7 +89,7 @@ def test_a_reader_waits_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(folders, "_CHECKS", 2)
     leave_between_the_renames(tmp_path / "data")
     with (
-        hold_folder(tmp_path / ".data.partial"),
+        lock_folder(tmp_path / ".data.partial"),
         pytest.raises(UsageError, match="another process is writing"),
     ):
         clean_up(tmp_path / "data")
@@ -165,13 +165,13 @@ def test_processes_that_remove_and_make_a_folder_again_hold_it_one_at_a_time(
     script = (
         "import os, sys; from pathlib import Path\n"
         "from msshift_bench.errors import UsageError\n"
-        "from msshift_bench.plumbing.folders import hold_folder\n"
+        "from msshift_bench.plumbing.folders import lock_folder\n"
         "folder, inside = Path(sys.argv[1]), Path(sys.argv[1], 'inside')\n"
         "others = [os.fork() for _ in range(2)]\n"
         "done = 0\n"
         "while done < 50:\n"
         "    try:\n"
-        "        with hold_folder(folder):\n"
+        "        with lock_folder(folder):\n"
         "            inside.mkdir(); inside.rmdir(); folder.rmdir(); done += 1\n"
         "    except UsageError: pass\n"
         "if 0 in others: os._exit(0)\n"
@@ -192,10 +192,10 @@ def test_a_folder_that_is_made_again_before_it_is_locked_is_opened_again(
         lock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", lock_late)
-    with hold_folder(folder):
+    with lock_folder(folder):
         assert late == [None]
-        assert is_held(folder)
-    assert not is_held(folder)
+        assert is_locked(folder)
+    assert not is_locked(folder)
 
 
 def test_a_folder_is_renamed_before_it_is_removed(
@@ -219,7 +219,7 @@ def test_a_folder_is_renamed_before_it_is_removed(
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError), hold_folder(tmp_path / "file"):
+    with pytest.raises(FileExistsError), lock_folder(tmp_path / "file"):
         pass
     with pytest.raises(FileNotFoundError), replace_folder(Path("/proc/x")):
         pass
@@ -264,7 +264,7 @@ def test_two_processes_may_check_a_folder_for_their_files_at_once(tmp_path: Path
     """As the processes of one training do, and others that write run sets to the same folder."""
     for folder, written in ((tmp_path, tmp_path / "new"), (tmp_path / "runs", tmp_path / "runs")):
         work = tmp_path / f".{written.name}.partial"
-        with hold_folder(work):
+        with lock_folder(work):
             check_folder(folder, inside=True)
             with pytest.raises(UsageError, match="another process is writing"):
                 check_folder(written)
@@ -299,21 +299,21 @@ def test_the_working_directory_is_not_replaced(
 
 def test_unfinished_work_stays_until_it_is_finished(tmp_path: Path) -> None:
     work = tmp_path / "a" / "b" / "work"
-    with pytest.raises(ValueError, match="nothing yet"), hold_unfinished(work, empty_parents=1):
+    with pytest.raises(ValueError, match="nothing yet"), lock_unfinished(work, empty_parents=1):
         raise ValueError("nothing yet")
     assert names(tmp_path / "a") == []
-    with pytest.raises(ValueError, match="half"), hold_unfinished(work, empty_parents=1):
+    with pytest.raises(ValueError, match="half"), lock_unfinished(work, empty_parents=1):
         write(work, "half")
         raise ValueError("half")
     assert names(work) == ["half"]
     with (
-        hold_unfinished(work),
+        lock_unfinished(work),
         pytest.raises(UsageError, match="another process is writing the run"),
-        hold_unfinished(work, Path("the run")),
+        lock_unfinished(work, Path("the run")),
     ):
         pytest.fail("held twice")
     assert names(tmp_path / "a" / "b") == []
     write(tmp_path / "a", "something else")
-    with hold_unfinished(work, empty_parents=3):
+    with lock_unfinished(work, empty_parents=3):
         write(work, "half")
     assert names(tmp_path / "a") == ["something else"]

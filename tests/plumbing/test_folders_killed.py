@@ -14,7 +14,7 @@ import pytest
 from msshift_bench.plumbing import (
     clean_up,
     copy_files,
-    hold_unfinished,
+    lock_unfinished,
     remove_folder,
     replace_folder,
     write_array,
@@ -36,7 +36,7 @@ def write_folder(root: Path, name: str = "data") -> None:
 def write_in_parts(root: Path) -> None:
     """Write parts into a folder of unfinished work, and then the folder, as `add_triples` does."""
     work = root / ".data.work"
-    with hold_unfinished(work):
+    with lock_unfinished(work):
         for name in ("one", "two"):
             if not (work / name).exists():
                 write_json(work / name, name)

@@ -16,7 +16,7 @@ import pytest
 from msshift_bench.data import ContentDigest
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages, queries
-from msshift_bench.plumbing import hold_folder
+from msshift_bench.plumbing import lock_folder
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, bm25, cached_index
 from tests.support.file_bytes import flip
@@ -214,7 +214,7 @@ def test_an_index_that_cannot_be_kept_is_used(
     Streams().index(tmp_path)
     (folder,) = tmp_path.iterdir()
     folder.rename(tmp_path / "elsewhere")
-    with hold_folder(tmp_path / f".{folder.name}.partial"):
+    with lock_folder(tmp_path / f".{folder.name}.partial"):
         index = Streams().index(tmp_path)
     assert "is not kept" in caplog.text
     assert "another process is writing" in caplog.text
