@@ -429,7 +429,7 @@ def _read_training(
     if not joined:
         raise DataError(
             f"none of the {count} queries of {path} is a query of {collection.name} with a "
-            "relevant passage; give MS MARCO's training queries as the collection"
+            "relevant passage; choose a collection with MS MARCO's training queries"
         )
     return joined, {
         "rows": count,

@@ -136,7 +136,7 @@ def _bucket_clustering(
     parameters: Mapping[str, int],
     embedding: Mapping[str, Any],
 ) -> Clustering:
-    """Return the clustering in which each group is one cluster: the buckets, in order."""
+    """Return ReSTTest's buckets as a clustering: each group is one cluster."""
     names = tuple(SHIFTS["resttest"].groups)
     groups = tuple((number,) for number in range(len(names)))
     return Clustering(

@@ -154,7 +154,7 @@ def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, st
     if lacking := query_ids.keys() - texts.keys():
         raise DataError(
             f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
-            f"{first_few(lacking)}; give MS MARCO's development queries as the collection"
+            f"{first_few(lacking)}; choose a collection with MS MARCO's development queries"
         )
     return texts
 
@@ -192,7 +192,7 @@ class NeighbourOrder:
 
 
 def rank_by_best_cosine(train: Vectors, test: Vectors) -> NeighbourOrder:
-    """Order the training queries by their best rank for a test query; see the module.
+    """Order the training queries by the best rank that each has for any test query; see the module.
 
     Ranks are exact: they compare 64-bit distances of vectors of length 1, summed in a fixed order.
     So the result does not depend on threads, blocks or processors. Products in 32 bits select the

@@ -133,13 +133,14 @@ class Shift:
         return _TEST if self.by_size else model
 
     def out_model(self, tested: str) -> str:
-        """Return the model whose score is Out on a test set: the model trained without its group.
+        """Return the model whose score is Out on a test set.
 
         Args:
             tested: one of `tested`.
 
         Returns:
-            The model's held-out group; if `by_size`, its training set.
+            The held-out group of the model trained without the test set's group. If `by_size`, the
+            last training set, which is farthest from the test queries.
         """
         return tuple(self.groups)[-1] if self.by_size else tested
 
@@ -419,7 +420,11 @@ def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return sorted names of shifts: first as in `SHIFTS`, then by size, then labelled shifts."""
+    """Return sorted names of shifts.
+
+    The names in `SHIFTS` are first, in its order. Then come shifts of `SIZED`, sorted by size, then
+    labelled shifts, sorted by name.
+    """
     fixed = list(SHIFTS)
 
     def place(name: str) -> tuple[int, int]:

@@ -338,6 +338,10 @@ class WordReranker(Reranker):
     def load_model(cls, where: str | Path, settings: ModelSettings = DEFAULTS) -> Any:
         """Return a model from a folder that `msshift run --keep-model` wrote.
 
+        Args:
+            where: the folder.
+            settings: not used.
+
         Raises:
             NotFoundError: if the folder has no such model, or the model cannot be loaded.
             DataError: if its weights are a pickle.

@@ -156,8 +156,8 @@ class Splade(Neural):
         class Flops(torch.nn.Module):
             """FLOPS over the texts of all processes (SPLADE v2, equation 4).
 
-            The mean over fewer texts varies more, and its square is higher. If each process had its
-            own mean, more processes would cause sparser vectors.
+            The mean over fewer texts varies more, so its expected square is higher. If each process
+            computed its own mean, a training with more processes would have sparser vectors.
             """
 
             def compute_loss_from_embeddings(self, vectors: Any) -> Any:

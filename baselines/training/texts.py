@@ -177,7 +177,7 @@ def validation_candidates(
 def _open_experiment(
     config: str, data: Dataset | str | Path, collection: Collection | str | Path | None
 ) -> Run:
-    """Return a run of the experiment, without a file or a work folder."""
+    """Return a run that gives an experiment's queries, passages and triples; it writes no file."""
     dataset = open_dataset(data)
     shift, held_out = parse_config(config, dataset.shifts)
     if held_out is None:

@@ -120,7 +120,8 @@ def check_machine(precision: str, gpus: int = 1) -> None:
             they run on the CPU.
 
     Raises:
-        MissingError: if there are fewer GPUs, or no GPU that supports the precision.
+        MissingError: if the machine has GPUs, but fewer than `gpus` or without the precision. Also
+            for fp16 on a machine without GPUs.
         UsageError: if a launcher started this process as one of several.
     """
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:

@@ -288,7 +288,7 @@ def _layout(figures: Figures) -> list[Section]:
 def agreements(
     annotations: Annotations, kappas: Mapping[str, Callable[[Verdict], Hashable]]
 ) -> Iterator[Figure]:
-    """Yield the kappas of every two annotators, and the mean over all of three or more.
+    """Yield the kappas of every two annotators; for three or more, also the mean over all pairs.
 
     Args:
         annotations: the verdicts.

@@ -224,7 +224,7 @@ def _check_files(paths: Sequence[Path]) -> None:
 def _collect(
     rows: Iterable[_Row], questions: tuple[Question, ...], both: str, findings: FindingLog
 ) -> Annotations:
-    """Return the verdicts of rows; add wrong rows to `findings`."""
+    """Return the verdicts in rows; add wrong rows to `findings`. See `read_annotations`."""
     pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
     verdicts: dict[tuple[str, str, str], tuple[Verdict, str]] = {}
     names = _names(questions)

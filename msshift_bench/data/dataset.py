@@ -556,7 +556,8 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
             rows = count_rows(dataset.shifts[config], table)
             yield from _compare(folder, f"rows of {config}", manifest.shifts[config]["rows"], rows)
     if digest != expected:
-        yield Finding("changed-rows", "the rows differ from the manifest's digest", str(paths[0]))
+        message, fix = "the rows' digest differs from the manifest", "build or download it again"
+        yield Finding("changed-rows", message, str(paths[0]), fix=fix)
     else:
         compared = f"digest without texts of {place}"
         yield from _compare(folder, compared, entry.ids_digest, without_texts)

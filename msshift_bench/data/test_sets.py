@@ -227,7 +227,11 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
-    """Check that a collection has a relevant passage for each test set."""
+    """Check that a collection has at least one relevant passage of each test set.
+
+    Raises:
+        DataError: if it has none.
+    """
     relevant = {
         test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
         for test_set in test_sets

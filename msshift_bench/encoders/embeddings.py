@@ -301,7 +301,11 @@ def _embed(
 def _finite_vectors(
     block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec
 ) -> Vectors:
-    """Return the vectors of a block; remove it from disk if a value is not finite."""
+    """Return the vectors of a block.
+
+    Raises:
+        DataError: if a value is not finite; the block is then removed from disk.
+    """
     vectors: Vectors = block.load()
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():

@@ -214,8 +214,8 @@ def _other_passages(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
             if firsts.setdefault(sidecar.passages, sidecar) is sidecar is not first:
                 yield Finding(
                     "other-passages",
-                    f"{sidecar.run.name} searched the passages {sidecar.passages[:12]}, and "
-                    f"{first.run.name} {first.passages[:12]}, in {name}",
+                    f"{sidecar.run.name} searched passages with digest {sidecar.passages[:12]}, "
+                    f"but {first.run.name} with digest {first.passages[:12]}, in {name}",
                     str(sidecar.path),
                     fix="make the runs again on one collection, or use --allow other-data",
                 )

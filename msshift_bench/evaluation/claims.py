@@ -133,7 +133,7 @@ def _sides(
 def loss_claims(
     scores: Scores, measure: Measure, counted: Mapping[str, Ints], averaged: str, label: str = ""
 ) -> Iterator[Claim]:
-    """Yield the claims of a system's scores and losses, by group and on average.
+    """Yield a claim for each figure of a system's scores and losses, by group and on average.
 
     Args:
         scores: the system's scores.
@@ -533,7 +533,7 @@ def _names_of(scores: Scores, measure: Measure) -> Figure:
 
 
 def _names_of_pair(first: Scores, second: Scores, measure: Measure) -> Figure:
-    """Return the names of the differences of two systems, with the smaller number of seeds."""
+    """Return a `Figure` with the names of two systems and the smaller number of seeds."""
     seeds = [part.replicates for part in (first, second) if part.replicates is not None]
     return _names_of(first, measure)._replace(against=second.system, seeds=min(seeds, default=None))
 

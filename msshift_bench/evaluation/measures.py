@@ -59,7 +59,7 @@ class Measure:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The range of its means."""
+        """The lowest and the highest possible mean of the measure."""
         return 0.0, 1.0 if self.percent else math.inf
 
     def per_query(self, run: JudgedRun) -> Floats:

@@ -271,7 +271,8 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
     else:
         raise NotFoundError(
-            f"no qrels file {source}; give a file, such as ir_datasets export ID qrels prints"
+            f"there is no qrels file {source}; give an existing file, e.g. the output of "
+            "'ir_datasets export ID qrels'"
         )
     return TestSet(name, judgements.judged, {name: judgements.query_ids})
 

@@ -216,12 +216,12 @@ def _lines(
 
 
 def show_share(value: float | None) -> str:
-    """Return a share as tables print it."""
+    """Return a share, from 0 to 1, as tables print it: in percent, a dash for `None`."""
     return "-" if value is None else f"{100 * value:z.0f}%"
 
 
 def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
-    """Return the best figure of each column, where several systems have losses."""
+    """Return the best figure of each column; none if fewer than two systems have losses."""
     if len(figures.where(figure="rel_loss").names("system")) < 2:
         return set()
     best = set()

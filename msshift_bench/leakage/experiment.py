@@ -290,9 +290,10 @@ def _row(figure: str, system: str, measure: str, model: str, topics: str, values
 
 
 def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int], Floats]:
-    """Return fold -> index of its best size, and the values ``[seeds, topics]`` at these sizes.
+    """Return fold -> index of the size that is best on the other folds, and the chosen values.
 
-    Among equally good sizes, the first is chosen.
+    The chosen values ``[seeds, topics]`` are each topic's values at the size of its fold. Among
+    equally good sizes, or for a single fold, the first is chosen.
 
     Args:
         by_size: values ``[sizes, seeds, topics]``.

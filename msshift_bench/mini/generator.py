@@ -113,6 +113,9 @@ def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
 def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
     """Yield the queries: three for every two passages; each asks for one fact.
 
+    Args:
+        size: the number of passages of the collection, see `passages`.
+
     Raises:
         UsageError: if `size` is out of range.
     """

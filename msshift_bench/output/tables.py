@@ -124,7 +124,7 @@ class Format(NamedTuple):
 
     Attributes:
         text: function that returns its text.
-        is_marked: whether its mark and its weight are shown.
+        is_marked: whether its mark of significance is shown, and the best figure is bold.
     """
 
     text: Callable[[Figure], str]
@@ -151,7 +151,7 @@ def column_format(column: str, show: Callable[[Any], str], *, is_marked: bool = 
     Args:
         column: the attribute.
         show: returns the text of its value.
-        is_marked: whether its mark and its weight are shown.
+        is_marked: whether its mark of significance is shown, and the best figure is bold.
     """
 
     def text(figure: Figure) -> str:
@@ -183,7 +183,7 @@ def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> 
     Args:
         digits: number of decimals.
         ends: number of decimals of its interval; `None` leaves the interval out.
-        is_marked: whether its mark and its weight are shown.
+        is_marked: whether its mark of significance is shown, and the best figure is bold.
     """
 
     def text(figure: Figure) -> str:

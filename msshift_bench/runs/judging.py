@@ -73,7 +73,7 @@ def lines_by_query(parts: Iterable[Lines]) -> Iterator[QueryLines]:
 
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Return the lines grouped by query, in the order of first lines."""
+    """Yield all lines as one item, grouped by query in the order of the queries' first lines."""
     filled = [part for part in parts if len(part.scores)]
     if filled:
         lines = Lines.joined(filled)
@@ -241,7 +241,7 @@ class RunJudge:
         )
 
     def _positions_of(self, queries: _Queries) -> tuple[list[str], Ints]:
-        """Return the ids of queries as texts, and their positions in the test set."""
+        """Return the ids of queries as texts, and their positions in the test set, or -1."""
         texts = [query.decode(errors="surrogateescape") for query in queries.ids]
         index = self._judgements.index
         return texts, np.array([index.get(text, -1) for text in texts], np.int64)
@@ -424,15 +424,16 @@ class RunJudge:
 def _find_documents(
     documents: QueryDocuments, positions: Ints, keys: SortedKeys
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the lines with some documents of a test set's queries.
+    """Return the lines whose document is in `documents` for the same query.
 
     Args:
-        documents: the documents.
-        positions: the positions of the queries in the test set; -1 for others.
+        documents: the relevant or the excluded documents of the test set's queries.
+        positions: the position in the test set of each query of the lines; -1 if not in it.
         keys: the keys of the lines' documents.
 
     Returns:
-        For each found document its line, its query, and its row in `documents`.
+        For each found document its line, the index of its query in `positions`, and its row in
+        `documents`.
     """
     known = np.flatnonzero(positions >= 0)
     counts = documents.counts[positions[known]]

@@ -318,7 +318,7 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield a text in blocks of complete lines.
 
     A byte order mark and blank lines at the end are left out; a missing last newline is added.
-    After a line of more than a mebibyte, no block follows.
+    Reading may stop in a line of more than `MAX_LINE_BYTES`; the last block then ends in that line.
 
     Args:
         stream: the decompressed run, from its beginning.

@@ -76,9 +76,9 @@ def sorted_words(text: str, words: str = WHITESPACE) -> str:
 def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
     """Log a warning if `words` is the wrong division for most texts.
 
-    - A non-ASCII text is one word: Chinese, Japanese and Thai have no spaces between words.
-    - Words contain marks: in Hindi, Tamil or Bengali, bm25s' pattern ends a word at a vowel sign
-      (`findings/bm25s_words_of_hindi.sh`, bm25s 0.3.16).
+    It warns of non-ASCII texts that are one word: Chinese, Japanese and Thai have no spaces between
+    words. With `WHITESPACE` it also warns of marks within words. In Hindi, Tamil or Bengali, bm25s'
+    pattern ends a word at a vowel sign (`findings/bm25s_words_of_hindi.sh`, bm25s 0.3.16).
 
     Args:
         texts: the texts of the queries.

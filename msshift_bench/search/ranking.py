@@ -108,7 +108,7 @@ def pack(scores: Vectors, places: Ints) -> Ints:
 
 
 def unpack(keys: Ints) -> tuple[Vectors, Ints]:
-    """Return the scores and places of integers from `pack`."""
+    """Return the arguments of `pack`, the scores and places, from its integers."""
     bits = (keys >> 32).astype(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return bits.view(np.float32), keys & 0xFFFFFFFF

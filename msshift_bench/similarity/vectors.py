@@ -166,8 +166,8 @@ Pairs are sorted by test query, then by descending cosine, then by training quer
 class NearestQueries:
     """The nearest training queries of each test query, with at least a given cosine.
 
-    Of equally near training queries, the first by name are kept. So the result depends neither on
-    the size of blocks nor on the order of training queries.
+    Of equally near training queries, the first by their names are kept. So the result depends
+    neither on the size of blocks nor on the order of training queries.
 
     Args:
         tests: the vectors of the test queries, shape (queries, dimensions).
@@ -176,7 +176,7 @@ class NearestQueries:
 
     Attributes:
         found: the neighbours of each test query, nearest first: the negative cosine, in 64 bits,
-            and the training query's two names.
+            and two names of the training query, e.g. its text and its id.
     """
 
     def __init__(self, tests: Vectors, *, most: int, least: float = -np.inf) -> None:

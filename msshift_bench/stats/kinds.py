@@ -175,12 +175,15 @@ def contrast_of(figure: str) -> str | None:
 def compute_figures(
     sides: Mapping[str, Sides[Estimate]], sign: int, *, of_slices: bool = False
 ) -> dict[str, dict[str, Estimate | None]]:
-    """Return group -> figure -> its estimate, for all kinds with a formula for these sides.
+    """Return group -> figure -> its estimate, `None` if undefined.
+
+    The figures are the kinds in `FIGURES` whose formula fits the sides: ``one`` or ``two``,
+    with or without a reference. A single group has no contrasts with other groups.
 
     Args:
         sides: group -> the means of its sides, all of one system, with or without a reference.
         sign: -1 where a lower value of the measure is better, else 1.
-        of_slices: whether the groups are slices of a single run.
+        of_slices: whether the groups are slices of a single run, which have more figures.
 
     Examples:
         >>> scores = np.array([[[1, 0.5]], [[1, 0.2]]])
