@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.leaderboard.entries import load_entries
@@ -40,12 +41,12 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
     work, entries = tmp_path / "work", tmp_path / "entries"
     released = REPOSITORY / "leaderboard/entries/mini/bm25"
     shutil.copytree(released, entries / "mini/bm25")
-    scores = (entries / "mini/bm25/v2/scores.parquet").read_bytes()
+    scores = pq.read_table(entries / "mini/bm25/v2/scores.parquet")
     done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
     assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert entry.description.place == "mini/bm25/v2", "its own entries are replaced, not added to"
-    assert (entry.folder / "scores.parquet").read_bytes() == scores
+    assert pq.read_table(entry.folder / "scores.parquet").equals(scores)
     assert entry.badge == "rescored"
     assert list(entry.scores) == ["topics", "wh-words", "length"]
 
@@ -101,7 +102,7 @@ def test_commands_of_msshift_print_markdown(
     (tmp_path / "msshift").symlink_to(data)
     table = printed("msshift evaluate WORK/runs --data WORK/msshift", tmp_path)
     assert table is not None
-    assert table.count("| splade | Avg In |") == table.count("- data: mini") == 1
+    assert table.count("| splade | Avg In |") == table.count("more notes: --verbose") == 1
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:
