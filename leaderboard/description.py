@@ -137,7 +137,7 @@ _Unstated = BeforeValidator(lambda value: None if value == "" else value)
 
 
 def _commands(value: object) -> object:
-    """Return the lines of a text, without empty ones; other values unchanged."""
+    """Return the stripped, non-empty lines of a text; other values unchanged."""
     if isinstance(value, str):
         return [line.strip() for line in value.splitlines() if line.strip()]
     return value
@@ -165,7 +165,11 @@ class SubmittedSystem(Checked):
 
 
 class Training(Checked):
-    """The table ``[training]`` of a description."""
+    """The table ``[training]`` of a description.
+
+    `queries` is shift -> the declaration of its training queries: a path of lists, or one of
+    `WORDS`.
+    """
 
     data: Text
     hard_negatives: Text
@@ -189,7 +193,7 @@ class Description(Checked):
         version: the version, from 1; an accepted version never changes.
         authors: the names of the authors.
         note: the reason for this version; "" for the first.
-        submitted: the day, e.g. ``"2026-11-21"``.
+        submitted: the day, e.g. ``"2026-11-21"``; today if the file has ``""``.
         source: the paper that printed the figures; "" if the figures were computed.
         rankings: the published rankings that the figures were computed from; "" for none.
         system: the system.
@@ -286,6 +290,7 @@ LISTS = "train/{shift}/{held_out}.txt.gz"
 UNLISTED = (EVERYTHING, UNDECLARED)
 """The declarations without countable queries."""
 WORDS = (OWN_SPLIT, NONE, *UNLISTED)
+"""The declarations that are not paths of lists."""
 ALL_GROUPS = "all"
 """The model name of a system that was not trained per group."""
 _MOST_IDS = 5_000_000
@@ -299,7 +304,7 @@ class TrainedOn(Checked):
         shift: the shift's name.
         model: the held-out group, or ``all`` for a system that was not trained per group.
         queries: the number of training queries.
-        sha256: the digest of their ids, sorted, one per line.
+        sha256: the SHA-256 of their ids, sorted, one per line.
         group: the group of the test queries.
         test_queries: the number of the group's test queries among the training queries.
         leaked: the number of the group's test queries with an equal or near-duplicate text among
@@ -326,8 +331,10 @@ class TrainedOn(Checked):
 def leaked_share(rows: Iterable[TrainedOn], scores: Scores) -> float | None:
     """Return the share of zero-shot test queries that leaked into training, over all models.
 
+    A test query counts once per model to which it is zero-shot.
+
     Returns:
-        The share, 0 to 1; `None` if a count is missing.
+        The share, 0 to 1; `None` if a count is missing, or nothing is zero-shot.
     """
     zero_shot = [
         len(scores.groups[group])
@@ -352,10 +359,10 @@ def count_training(
             cannot be counted.
 
     Yields:
-        A row per model and group; no rows for a declaration without countable queries.
+        A row per model and group; no rows for a declaration in `UNLISTED`.
 
     Raises:
-        NotFoundError: if a list is missing.
+        NotFoundError: if a list is missing, or the data set's own split is declared without one.
         SubmissionError: if a file is not a list of query ids.
         UnknownNameError: if the data set's own split is declared, but the data set has none.
     """
@@ -402,7 +409,8 @@ def _group_states(
     """Return group -> ``seen``, ``unseen`` or ``unknown``: whether a model trained on its queries.
 
     A group without queries in a list is ``unseen`` only if all queries of the list have `labels`:
-    query_id -> its groups; `None` without a data set, or if no list is declared.
+    query_id -> its groups; `None` without a data set, or if no list is declared. With `None`, the
+    declaration alone decides.
     """
     states = group_states(shift, model, declared)
     if labels is None or not states:
@@ -414,19 +422,19 @@ def _group_states(
 
 
 def list_path(folder: Path, pattern: str, shift: str, model: str) -> Path:
-    """Return the path of a model's list of training queries."""
+    """Return a list's path: `pattern` in `folder`, with ``{shift}`` and ``{held_out}`` replaced."""
     return folder / pattern.replace("{shift}", shift).replace("{held_out}", model)
 
 
 def _unseen(shift: Shift, model: str) -> list[str]:
-    """Return the groups whose test queries are zero-shot to a model."""
+    """Return the groups whose test queries are zero-shot to a model; all for `ALL_GROUPS`."""
     return [group for group in shift.tested if model in (ALL_GROUPS, shift.out_model(group))]
 
 
 def _leaked(
     ids: Sequence[str], tests: Mapping[str, frozenset[str]], dataset: Dataset | None
 ) -> dict[str, int]:
-    """Return group -> the number of its leaked test queries; `{}` if texts are unknown."""
+    """Return group -> the number of its leaked test queries; `{}` if a text is unknown."""
     if not ids or not tests:
         return dict.fromkeys(tests, 0)
     parts = (
@@ -451,7 +459,7 @@ def read_ids(path: Path) -> tuple[str, ...]:
     """Read a list of query ids, one per line, plain or compressed.
 
     Returns:
-        The ids, sorted.
+        The ids, sorted; `()` for an empty file.
 
     Raises:
         NotFoundError: if there is no such file.

@@ -110,7 +110,7 @@ class Rescored(Checked):
     Attributes:
         entry: the entry's path, e.g. ``mini/bm25/v1``.
         sha256: the digest of its ``scores.parquet``. For any other file, the row is ignored.
-        date: the day.
+        date: the day, e.g. ``2026-11-21``.
     """
 
     entry: Name
@@ -140,6 +140,7 @@ class Entry:
         """The day on which a maintainer reproduced the current scores from run files; "" if none.
 
         Raises:
+            FileNotFoundError: if the entry has no per-query scores, e.g. with reported figures.
             SubmissionError: if `RESCORED_NAME` cannot be read.
         """
         rows = read_rescored(self.folder.resolve().parents[2])
@@ -148,7 +149,7 @@ class Entry:
 
     @property
     def badge(self) -> str:
-        """The source of its scores, a key of `BADGES`."""
+        """The source of its scores or reported figures, a key of `BADGES`."""
         if self.description.reported:
             return "from a paper" if self.description.source else "from published rankings"
         return "rescored" if self.rescored else "by its authors"
@@ -174,6 +175,7 @@ class Entry:
         record, and no figure depends on it.
 
         Raises:
+            FileNotFoundError: if there is no file of scores.
             SubmissionError: if the record is missing or malformed.
         """
         if self.description.reported:
@@ -207,7 +209,11 @@ class Entry:
 
     @cached_property
     def training_class(self) -> str:
-        """The class of its training queries, a key of `CLASSES`."""
+        """The class of its training queries, a key of `CLASSES`.
+
+        Raises:
+            MsShiftError: as `training` and `scores`.
+        """
         system, training = self.description.system, self.description.training
         if self.description.source and system.family != "lexical":
             return "held-out-reported" if training.data.strip() else "undeclared"
@@ -222,7 +228,7 @@ class Entry:
         return "held-out" if any(row.queries for row in self.training) else "none"
 
     def states_of(self, shift: str, model: str = FOR_ALL) -> dict[str, GroupState]:
-        """Return group -> ``seen``, ``unseen`` or ``unknown`` in training; see `group_states`."""
+        """Return group -> ``seen``, ``unseen`` or ``unknown`` by a model; see `group_states`."""
         default = NONE if self.training_class == NONE else UNDECLARED
         declared = self.description.training.queries.get(shift, default)
         rows = [row for row in self.training if (row.shift, row.model) == (shift, model)]
@@ -241,7 +247,7 @@ class Entry:
 
         Raises:
             NotFoundError: if a file is missing.
-            SubmissionError: if a file cannot be read.
+            DataError: if a file is not valid.
         """
         figures = [f for part in self.scores.values() for f in figures_of(part)]
         if self.description.reported:
@@ -259,6 +265,7 @@ class Entry:
         """The earlier versions in the system's folder, the newest first.
 
         Raises:
+            NotFoundError: if a version lacks its description.
             SubmissionError: if a description is not valid.
         """
         folders = [
@@ -368,11 +375,11 @@ def stored_scores(name: str, *roots: str | Path) -> list[Scores]:
 
 
 def score_submission(opened: OpenedRuns, system: str) -> Scored:
-    """Score the run sets of one system with `SETTINGS`.
+    """Return the scores of one system's run sets with `SETTINGS`, and warnings.
 
     Args:
         opened: its run sets, at least one, at most one per shift, with their data set.
-        system: the system's name.
+        system: the system's name in the scores; it replaces the run sets' names.
 
     Raises:
         RunError: if the runs were made for other data, or a run file is missing or malformed.
@@ -382,7 +389,7 @@ def score_submission(opened: OpenedRuns, system: str) -> Scored:
 
 
 def figures_of(scores: Scores) -> Iterator[Figure]:
-    """Yield all figures of a system on a shift, measure by measure, with the boards' names.
+    """Yield all figures of a system on a shift, measure by measure, without the system's name.
 
     They are ``out``, ``avg_in``, ``loss`` and ``rel_loss`` of each group and of `MEAN`; the mean of
     each model, such as ``without C0``; ``effect_size``; and ``missing``, the number of queries
@@ -403,7 +410,10 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
 
 
 def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
-    """Yield the leads of an entry over a reference, on every shift with equal test queries."""
+    """Yield the leads of an entry over a reference, on every shift with equal test queries.
+
+    There are none over itself, or without a reference.
+    """
     for shift, scores in entry.scores.items() if entry is not reference else ():
         compared = reference.scores.get(shift) if reference else None
         if compared is None or {g: compared.ids_of(g) for g in compared.groups} != {
@@ -418,9 +428,10 @@ def leads_of(entry: Entry, reference: Entry | None) -> Iterator[Figure]:
 
 
 def _untested(claims: Iterable[Claim]) -> Iterator[Figure]:
-    """Yield the figures of claims with the boards' names, without tests of significance.
+    """Yield the figures of claims without tests of significance and without the system's name.
 
-    Therefore a new system on a board does not change the figures of other systems.
+    The mean over all queries gets the group `MEAN`. Without tests, a new system on a board does not
+    change the figures of other systems.
     """
     for row in infer((claim._replace(family=()) for claim in claims), SETTINGS):
         yield row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
@@ -435,7 +446,8 @@ def complete_figures(reported: Iterable[Figure]) -> list[Figure]:
     """Return figures, completed by figures that can be computed from them.
 
     A missing Avg In is set to Out: the system was not trained per group. A missing Rel Loss is
-    computed from Avg In and Out, and a missing mean from all groups. Printed figures are rounded,
+    computed from Avg In and Out, if they differ. A missing mean is computed if every group of a
+    board's shift has the figure. Printed figures are rounded,
     and so are these results.
     """
     known = {key_of(figure): figure for figure in reported}

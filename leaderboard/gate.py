@@ -108,8 +108,8 @@ def check_entry(
     Args:
         folder: its folder.
         dataset: the data set of its runs; if given, training queries are counted again.
-        runs: a folder of run sets. If `dataset` has the test queries and this is the newest
-            version, the system's run files there are scored again.
+        runs: a folder with a folder of run sets for each system. If `dataset` has the test queries
+            and this is the newest version, the system's run files there are scored again.
 
     Returns:
         The verdict. Mistakes of the author are findings, not exceptions.
@@ -153,7 +153,7 @@ def _broken(entry: Entry, *rules: tuple[bool, str, str, str]) -> list[Finding]:
 
 
 def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
-    """Check that an entry's folder and files match its description."""
+    """Return findings if an entry's folder or files do not match its description."""
     description, files = entry.description, {p.name for p in entry.folder.iterdir() if p.is_file()}
     place, version = description.place, description.version
     measured = {DESCRIPTION_NAME, SCORES_NAME, TRAINING_NAME}
@@ -182,7 +182,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Check that scores belong to the board's test sets, are from 0 to 1, and are plausible."""
+    """Yield findings on scores that are not on the board's test sets, 0 to 1, and plausible."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)
@@ -246,7 +246,7 @@ _EACH_MODEL = "declare the queries of each model, or submit one run for all grou
 
 
 def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
-    """Check counts of training queries against lists, scores and, if given, the data set."""
+    """Yield findings on training counts that differ from lists, scores or a given data set."""
     declared = entry.description.training.queries
     rows = {row.key: row for row in entry.training}
     due = [
@@ -314,7 +314,10 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
 
 
 def _check_held_out(entry: Entry, scores: Scores, dataset: Dataset | None) -> Iterator[Finding]:
-    """Yield a warning for each model whose list holds queries of its held-out group."""
+    """Yield a warning for each model whose list holds queries of its held-out group.
+
+    There is none without a data set, or if the groups are training sets.
+    """
     shift = get_shift(scores.shift_name)
     # If the groups are training sets, a model has the name of its training set.
     queries = [] if dataset is None or shift.by_size else dataset.rows(shift.name, "queries")
@@ -337,7 +340,7 @@ def _has_test_sets(dataset: Dataset, scores: Scores) -> bool:
 
 
 def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
-    """Return whether a version is the newest, and its run files and data set are given."""
+    """Return whether a version is the newest, and its run files and test queries are given."""
     has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
     is_newest = not entry.folder.with_name(f"v{entry.description.version + 1}").is_dir()
     return has_runs and is_newest and all(_has_test_sets(dataset, s) for s in entry.scores.values())
@@ -355,7 +358,8 @@ def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, S
         NotFoundError: if there is no run set.
         RunError: if a run file is missing or malformed.
         UsageError: if `runs` does not hold one system's runs, or the data set has other test
-            queries than the entry. Also if the runs have other seeds or groups.
+            queries than the entry. Also if the runs have other seeds or groups, or the entry has
+            reported figures.
     """
     name = entry.description.system.name
     folder = runs / name if (runs / name).is_dir() else runs
@@ -382,7 +386,7 @@ def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, S
 
 
 def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Finding]:
-    """Compare an entry's scores and digests of rankings with its run files, scored again."""
+    """Yield findings if run files, scored again, have other scores or rankings than the entry."""
     for shift, scores in entry.scores.items():
         same, count = _same_rankings(entry, [rescored[shift]] if shift in rescored else [])
         stored, again = scores_table(scores), scores_table(rescored.get(shift, scores))
@@ -508,7 +512,10 @@ def check_entries(
 
 
 def _equal_systems(entries: Iterable[Entry]) -> Iterator[Finding]:
-    """Yield a finding for each system with the rankings or scores of another system."""
+    """Yield a finding for each system with the rankings or scores of another on its board.
+
+    It is a warning if at least 90% of a run's scores are equal, but not all scores.
+    """
     owners: dict[tuple[str, str], str] = {}
     earlier: dict[tuple[str, str], list[tuple[str, Floats]]] = {}
     for entry in entries:
@@ -534,7 +541,10 @@ def _equal_systems(entries: Iterable[Entry]) -> Iterator[Finding]:
 
 
 def _changes(base: Path, root: Path) -> Iterator[Finding]:
-    """Yield a finding for each file of an accepted version that is missing, changed or added."""
+    """Yield a finding for each missing, changed or added file of an accepted version.
+
+    A changed ``rescored.csv`` is also a finding.
+    """
     before, after = (
         {path.relative_to(top): sha256_of(path) for path in top.rglob("*") if path.is_file()}
         for top in (base, root)
@@ -566,7 +576,7 @@ def write_rescored(root: Path, verdicts: Iterable[GateResult]) -> list[str]:
         verdicts: the verdicts on its entries.
 
     Returns:
-        The paths of the added entries, e.g. ``mini/bm25/v1``.
+        The paths of the added entries, e.g. ``mini/bm25/v1``, without entries already in the file.
     """
     known, today = read_rescored(root), datetime.date.today().isoformat()
     rows = [

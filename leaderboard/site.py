@@ -82,7 +82,10 @@ class BoardTable(NamedTuple):
         return {group: text for group, text in described if group in present}
 
     def scale(self, name: str) -> tuple[float, float]:
-        """Return the lowest and highest value of a figure and its intervals; a share includes 0."""
+        """Return the lowest and highest value of a figure and its intervals; a share includes 0.
+
+        Without values, they are 0 and 1, and for a share 0 and 0.
+        """
         ends = [0.0] if FIGURES[name].unit == "share" else []
         ends += [
             value
@@ -124,7 +127,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
         out: the folder to write; earlier pages there are replaced.
         entries: folders of entries.
         docs: the address of the documentation, relative to `out`; "" for none.
-        packaged: whether to include the package's entries.
+        packaged: whether to include the package's entries; without `entries`, always.
 
     Returns:
         The path of the first page, ``index.html`` in `out`.
@@ -132,7 +135,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
     Raises:
         MissingExtraError: if Jinja2 is not installed.
         NotFoundError: if there is no such folder of entries.
-        SubmissionError: if a file of an entry is malformed.
+        DataError: if a file of an entry is malformed.
         UsageError: if `out` holds other files than pages.
     """
     environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
@@ -182,7 +185,10 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
 
 
 def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
-    """Return a board's tables, by shift in the board's order, then by test set and measure."""
+    """Return a board's tables, by shift in the board's order, then by test set and measure.
+
+    There is none for a shift, test set and measure without figures.
+    """
     rows: dict[tuple[str, str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
     for entry in entries:
         for figure in entry.figures:

@@ -109,7 +109,10 @@ def submit_system(
 
 
 def _check_fits(opened: OpenedRuns, description: Description, path: Path) -> None:
-    """Check that the run sets belong to one system, and to the shifts of the description."""
+    """Check that run sets are files of one system, for the shifts of the description.
+
+    Otherwise raise a UsageError, or a SubmissionError for other shifts.
+    """
     systems = sorted({part.system for part in opened.run_sets})
     if len(systems) > 1:
         raise UsageError(
@@ -133,7 +136,10 @@ def _check_fits(opened: OpenedRuns, description: Description, path: Path) -> Non
 
 
 def _completed(description: Description, opened: OpenedRuns) -> Description:
-    """Return a description with the entry's lists and empty fields filled from runs' sidecars."""
+    """Return a description with the paths of lists in the entry (`LISTS`).
+
+    Empty candidates, settings and hardware are filled from the runs' sidecars.
+    """
     sidecars = [run.sidecar for part in opened.run_sets for run in part.runs.values()]
     system, training = description.system, description.training
     machines = (
