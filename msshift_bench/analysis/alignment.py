@@ -83,7 +83,8 @@ def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Resu
     Returns:
         Every ``score``. For each other test set, ``spearman`` and ``kendall`` of the ``group``
         interpolation and of the group extrapolation, with 95% intervals. The difference of the
-        two, ``against`` interpolation, has an interval and a p-value.
+        two, ``against`` interpolation, has an interval and a p-value. A correlation has no value
+        if all models have the same score.
 
     Raises:
         DataError: if there are fewer than 5 models, no other test set, or models lack a score that
@@ -161,8 +162,9 @@ def _compare_correlations(
 
     Returns:
         The correlations of interpolation and of extrapolation, and extrapolation's minus
-        interpolation's. Values are `None` if all models have the same score. A perfect order has
-        no interval, as every bootstrap sample of it is perfect.
+        interpolation's. If all models have the same score, a correlation is `None`, and no row has
+        an interval or a p-value. A perfect order has no interval, as every bootstrap sample of it
+        is perfect.
     """
     kind, n = correlation.figure, len(outside)
     regimes = interpolation, extrapolation

@@ -100,7 +100,7 @@ def analyse_run_sets(
         runs: one or several folders with run sets of one or several systems; or opened run sets
             with their data.
         data: the built data set, see `open_dataset`.
-        shifts: only these; all shifts in the folders, if empty.
+        shifts: only these; if empty, all shifts in the folders except shifts by size.
         settings: measures, policies and statistics; queries missing from a run score 0.
         indicators: the indicators; by default all that need only the queries.
         split: the queries of a group that count for its similarity; see `group_similarity`.
@@ -193,7 +193,8 @@ def link_losses(
 
     Raises:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
-            for a group; if there are fewer than 3 groups, or all groups are equally similar.
+            for a group; if a value is not finite, there are fewer than 3 groups, or all groups are
+            equally similar.
 
     Examples:
         >>> loss = Figure("rel_loss", shift="topics", system="mine", measure="RR@10")
@@ -368,7 +369,11 @@ def _query_claims(
 
 
 def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
-    """Return the similarity's values of the queries, in this order, ``[queries]``."""
+    """Return the similarity's values of the queries, in this order, ``[queries]``.
+
+    Raises:
+        DataError: if a query has no finite value.
+    """
     known = dict(zip(similarity.query_ids, similarity.values, strict=True))
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
@@ -386,7 +391,8 @@ def _detectable(scores: Scores, measure: Measure) -> Iterator[Figure]:
 
     A repetition draws other queries and other seeds. The variance from queries is estimated per
     group. The variance from seeds is the mean over the groups, as one group has few seeds. With a
-    single seed, the variance from seeds is unknown, so other numbers of seeds are left out.
+    single seed, the variance from seeds is unknown, so other numbers of seeds are left out. So are
+    groups without an error estimate.
     """
     estimates = estimates_of(scores, measure, scores.groups, "macro")
     errors = {}
@@ -477,7 +483,7 @@ def predict_losses(
         DataError: if the similarity is outside the fitted range (unless `extrapolate`), or the
             queries cannot be read.
         NotFoundError: if a file does not exist.
-        UsageError: if there is no link, or the indicator needs an encoder and none is given.
+        UsageError: if there is no link, an option is missing, or the indicator needs judgements.
 
     Examples:
         >>> link = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
@@ -545,7 +551,11 @@ def predict_losses(
 
 
 def _widest(links: Sequence[Link]) -> Link:
-    """Return the link over the most groups, for the first indicator and the first measure."""
+    """Return the link over the most groups, for the first indicator and the first measure.
+
+    Raises:
+        UsageError: if there is no link.
+    """
     if not links:
         raise UsageError("the analysis has no link for a prediction; analyse run sets first")
     against, measure = links[0].against, links[0].measure

@@ -106,7 +106,11 @@ class Link(NamedTuple):
         return slope or self.named(figure, self.tested)
 
     def line(self, system: str) -> Line:
-        """Return the least-squares line of a name in `losses` over the similarities."""
+        """Return the least-squares line of a name in `losses` over the similarities.
+
+        Raises:
+            DataError: if all groups are equally similar.
+        """
         return fit_line(self.similarities, self.losses[system])
 
     def losses_in(self, figures: Figures) -> Figures:
@@ -136,7 +140,7 @@ def find_links(figures: Figures) -> list[Link]:
     """Return the links between losses and indicators, ordered by measure and indicator.
 
     Each shift with at least 3 groups has a link. Several shifts also have a link over all their
-    groups.
+    groups, for the systems with losses on every shift.
 
     Args:
         figures: ``rel_loss`` of systems on groups, and the ``similarity`` of the groups.
@@ -166,7 +170,11 @@ def find_links(figures: Figures) -> list[Link]:
 
 
 def _make_link(measure: str, values: Figures, lost: Figures) -> Link:
-    """Return the link between an indicator's values and the losses on the same groups."""
+    """Return the link between an indicator's values and the losses on the same groups.
+
+    Raises:
+        DataError: if the indicator or a system lacks a group, or as `_by_group`.
+    """
     shifts, indicator = values.names("shift"), values[0].against
     losses = {
         system: _by_group(of_system, system)
@@ -192,7 +200,11 @@ def _make_link(measure: str, values: Figures, lost: Figures) -> Link:
 
 
 def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
-    """Return (shift, group) -> value."""
+    """Return (shift, group) -> value; `name` is for messages.
+
+    Raises:
+        DataError: if a group has two values, or a value is not finite.
+    """
     values: dict[tuple[str, str], float] = {}
     for figure in figures:
         group = f"{figure.group} of {figure.shift}"
@@ -211,6 +223,8 @@ def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
 
 def link_claims(link: Link) -> Iterator[Claim]:
     """Yield the line and the rank correlations of every system and of the mean of the systems.
+
+    Over several shifts, the last is a slope with an intercept for each shift, if it can be fitted.
 
     Raises:
         DataError: if all groups are equally similar.

@@ -50,6 +50,9 @@ def analyse_published(shifts: Sequence[str] = ()) -> Result:
     Args:
         shifts: only these, "topics" or "wh-words"; both if empty.
 
+    Returns:
+        The links; see `link_losses`.
+
     Raises:
         UnknownNameError: for another shift.
     """

@@ -48,6 +48,8 @@ _COLUMNS = 30
 def distribution(of_indicator: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
     """Yield a histogram of each group: the share and number of queries per column of equal width.
 
+    A figure's `low` and `high` are the ends of its column. All groups have the same columns.
+
     Args:
         of_indicator: a figure with the names of the shift and the indicator.
         values: group -> the values of its test queries, ``[queries]``.
@@ -81,8 +83,9 @@ def query_claims(
             there are fewer queries.
 
     Yields:
-        For each interval of the indicator, the systems' Rel Losses with box plots. Then, for every
-        system and the mean of the systems, the slope inside the groups; the last is the verdict.
+        For each interval of the indicator, its mean value and the systems' Rel Losses with box
+        plots. Then, for every system and the mean of the systems, the slope inside the groups; the
+        last is the verdict. There is no slope if the indicator varies in fewer than 3 groups.
 
     Raises:
         UsageError: if `bins` is below 2.
@@ -146,7 +149,12 @@ def _relative_losses(scores: Scores, measure: Measure, groups: Iterable[str]) ->
 
 
 def _edges(of_indicator: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
-    """Return the edges of non-empty intervals with about equal numbers of queries."""
+    """Return the edges of non-empty intervals with about equal numbers of queries.
+
+    Raises:
+        UsageError: if `bins` is below 2.
+        DataError: if all queries have the same value.
+    """
     if bins < 2:
         raise UsageError(f"the number of intervals (bins) must be at least 2, got {bins}")
     pooled = np.concatenate(list(values.values()))

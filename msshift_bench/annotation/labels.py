@@ -131,7 +131,7 @@ class Verdict(NamedTuple):
         pair: the pair.
         annotator: the annotator's name.
         labels: question name -> label.
-        chosen: all labels chosen for the first question, joined as ``a+b``.
+        chosen: all labels chosen for the first question, sorted and joined as ``a+b``.
     """
 
     pair: Pair
@@ -215,8 +215,8 @@ class Annotations:
             label_of: a function from a verdict to the label to compare.
 
         Returns:
-            The kappa, with an interval over test queries; `None` for a single annotator, or if no
-            pair was judged by all.
+            The kappa, with an interval over test queries; for three or more annotators, the mean
+            over all pairs of them. `None` for a single annotator, or if no pair was judged by all.
         """
         columns = [
             {
@@ -235,7 +235,7 @@ class Annotations:
 
 
 def similarity_labels(annotations: Annotations) -> Result:
-    """Count test queries by their similarity to training queries, and measure the agreement.
+    """Return counts of test queries by their similarity to training queries, and the agreement.
 
     Args:
         annotations: verdicts from sheets with the questions `SIMILARITY`.

@@ -138,8 +138,10 @@ def check_sheet(path: Path) -> None:
 def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
     """Check that replacing a file would not lose annotators' verdicts.
 
+    A file that does not exist, or does not end in ``.csv`` or ``.json``, passes.
+
     Args:
-        path: the file, which need not exist.
+        path: the file.
         must_be_sheet: whether an existing file must be a sheet.
 
     Raises:
@@ -175,7 +177,7 @@ def read_annotations(
             `DIFFERENT`, or ``"type"`` for the type.
 
     Returns:
-        The verdicts, in the order of the sheets.
+        The verdicts, in the order of the sheets, and the pairs without a verdict.
 
     Raises:
         UsageError: if there is no sheet or no pair, a sheet is given twice, the sheets have
@@ -286,7 +288,7 @@ def _check_cells(
 
 
 def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
-    """Check that all annotators judged the same pairs."""
+    """Add a finding for each annotator with other pairs than the first annotator."""
     pairs = {
         name: {verdict.pair for verdict in annotations.verdicts if verdict.annotator == name}
         for name in annotations.annotators
@@ -300,7 +302,10 @@ def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
 
 
 def _label(chosen: Sequence[str], both: str) -> str:
-    """Return one label for an annotator's chosen labels; `UNTYPED` for several types."""
+    """Return one label for an annotator's chosen labels; `UNTYPED` for several types.
+
+    For `both`, see `read_annotations`.
+    """
     types = [label for label in chosen if label != DIFFERENT]
     if len(types) < len(chosen) and (both == DIFFERENT or not types):
         return DIFFERENT
@@ -323,7 +328,7 @@ def _names(questions: Iterable[Question]) -> list[str]:
 
 
 def _open(path: Path, findings: FindingLog) -> tuple[tuple[Question, ...], Iterable[_Row]]:
-    """Return a sheet's questions and rows."""
+    """Return a sheet's questions and rows; add wrong rows to `findings`."""
     if path.suffix.lower() == ".jsonl":
         return LEAKAGE, _spire_rows(path, findings)
     if path.suffix.lower() == ".json":
@@ -409,7 +414,8 @@ def similar_pairs(
     """Return pairs of each test query and its candidates among the training queries.
 
     The candidates are the training queries that BM25 ranks first, and the training queries with the
-    highest cosine. A training query with the test query's id is no candidate.
+    highest cosine. A training query with the test query's id is no candidate. `Pair.found_by` names
+    the methods; `Pair.cosine` is `None`.
 
     Args:
         train: the training queries.

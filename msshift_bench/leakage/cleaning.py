@@ -150,7 +150,11 @@ def clean_training(
 
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
-    """Return leaking train_id -> strictest tier, and the recorded name and digest of `train`."""
+    """Return leaking train_id -> strictest tier, and the recorded name and digest of `train`.
+
+    Raises:
+        NotFoundError: if the folder holds no result of `find_leakage`.
+    """
     tiers = tiers_up_to(tier)
     facts = read_found(folder)
     if not facts:
@@ -181,6 +185,10 @@ def _copy(
 
     Returns:
         The counts of lines, and the names and digests of both files.
+
+    Raises:
+        CollectionError: if `source` is malformed.
+        DataError: if no line would be left.
     """
     findings, counts = FindingLog(), dict.fromkeys(_COLUMNS, 0)
     with write_atomically(target) as file:
@@ -221,6 +229,6 @@ def _triple_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
 
 
 def _holds_ids(path: Path) -> bool:
-    """Return whether triples hold ids: the first row has no white space within a field."""
+    """Return whether triples hold ids: no field of the first row has white space; true if empty."""
     first = next(tsv_rows(path, ("query", "positive", "negative"), FindingLog()), (0, []))
     return all(len(field.split()) == 1 for field in first[1])

@@ -109,7 +109,7 @@ def make_training_sets(
 def _drawn(
     pairs: Iterable[TrainingPair], count: int, kind: str, seed: int
 ) -> tuple[TrainingPair, ...]:
-    """Return `count` pairs, the first by keyed hash."""
+    """Return `count` pairs, the first by keyed hash; DataError if there are fewer."""
 
     def key(pair: TrainingPair) -> bytes:
         return keyed_hash(f"{pair.query_id}\t{pair.relevant}\t{pair.other}", f"{seed}/leak")
@@ -156,6 +156,10 @@ class RerankedTopic:
         """Return a passage's rank, 1 to `candidates` + 1: one more than the candidates above it.
 
         Passages with equal scores are ranked by doc_id, descending.
+
+        Args:
+            scores: the scores of `doc_ids`.
+            doc_id: one of `doc_ids`.
         """
         passage = (scores[self.doc_ids.index(doc_id)], doc_id)
         ranking = zip(scores[: self.candidates], self.doc_ids[: self.candidates], strict=True)
@@ -177,7 +181,7 @@ def leakage_experiment(
     Args:
         scores: the models' scores.
         topics: the test topics.
-        leaks: kind of leakage -> its leaking pairs.
+        leaks: kind of leakage, without ``none`` -> its leaking pairs.
         facts: the experiment's settings, as JSON values: ``systems``, ``sizes`` (instances per
             training set), ``leaked`` (leaked instances per set), ``seeds``, ``depth`` and the
             counts in the notes.
@@ -228,7 +232,10 @@ def leakage_experiment(
 
 
 def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floats:
-    """Return the `EXPERIMENT_MEASURES` of a model's rankings, shape ``[topics, measures]``."""
+    """Return the `EXPERIMENT_MEASURES` of a model's rankings, shape ``[topics, measures]``.
+
+    If no ranked passage is relevant, the first rank is `depth` + 1.
+    """
     run = {
         topic.query_id: dict(zip(topic.doc_ids, scores[: topic.candidates].tolist(), strict=False))
         for topic, scores in zip(topics, ranked, strict=True)
@@ -403,7 +410,10 @@ def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _swaps(figures: Figures) -> list[str]:
-    """Return a note for each system that is above a rival only with leakage (Table 3)."""
+    """Return a note for each system that its leakage lifts above a rival without leakage (Table 3).
+
+    If there is none, the only note reports this.
+    """
     scores = figures.where(figure="score", slice=ALL_TOPICS)
     value = {(row.measure, row.model, row.system): row.value or 0.0 for row in scores}
     swaps = []

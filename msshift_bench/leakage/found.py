@@ -225,7 +225,7 @@ def check_found_folder(folder: Path) -> None:
 
 
 def read_candidates(source: str | Path) -> list[LeakedPair]:
-    """Read the pairs that `msshift leakage find` wrote.
+    """Return the pairs that `msshift leakage find` wrote, in the order of the file.
 
     Args:
         source: the folder, or its ``candidates.parquet``.
@@ -311,7 +311,8 @@ def read_leaked_queries(
         known: the test set that is scored, or the data set with the scored test queries.
 
     Returns:
-        The ids of the leaked queries, of all searched queries, and the path of the candidates.
+        The ids of the queries with a pair at any tier, the path of the candidates, and the ids of
+        all searched queries (`None` without ``found.json``).
 
     Raises:
         NotFoundError: if there is no such file or data set.

@@ -115,7 +115,7 @@ def find_leakage(
             sentence-transformers, ``cls`` or ``mean``; ``terms`` has none.
         threshold: the lowest cosine of near-duplicates, above 0 and at most 1; by default 0.9 for
             ``terms`` and 0.91 for other encoders.
-        nearest: the most near-duplicates per text, at least 1.
+        nearest: the most near-duplicates per text of a test query, at least 1.
         qrels: the judgements of the training queries and of the test queries, each a file or rows.
         separate_ids: whether the two sets have separate ids, so that equal ids do not mean the same
             query.
@@ -221,7 +221,7 @@ def _embed_tests(
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
     """Return the test texts' vectors, a function that embeds training texts, and encoder facts.
 
-    The encoder ``terms`` counts the words of `train_texts`.
+    `test_texts` are distinct and sorted. The encoder ``terms`` counts the words of `train_texts`.
     """
     if spec.name == TERMS:
         warn_of_words(test_texts, spec.words)
@@ -234,7 +234,11 @@ def _embed_tests(
 def _shared_passages(
     train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str], training: QueryColumns
 ) -> dict[str, list[str]]:
-    """Return train_id -> ids of the test topics that share a relevant passage with it."""
+    """Return train_id -> ids of the test topics that share a relevant passage with it; may be `[]`.
+
+    Raises:
+        DataError: if qrels hold no query of their set.
+    """
     relevant = {"test": _relevant(test_qrels), "training": _relevant(train_qrels)}
     known_ids = {"test": test_ids, "training": set(training.ids)}
     for kind, judged in relevant.items():
@@ -274,7 +278,12 @@ def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
 
 
 def _described(source: object) -> object:
-    """Return a file's name and digest, "in memory" for other sources, `None` for no source."""
+    """Return a file's name and digest, "in memory" for other sources, `None` for no source.
+
+    Raises:
+        NotFoundError: if the file does not exist.
+        UsageError: if it is a pipe or a folder.
+    """
     if not isinstance(source, str | Path):
         return None if source is None else "in memory"
     path = Path(source)
@@ -395,7 +404,7 @@ class TopicText(NamedTuple):
 
 
 def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
-    """Read test queries or topics, sorted.
+    """Return the texts of test queries or topics, sorted by id, text and kind of text.
 
     A file holds tab-separated lines of query_id and text, or of query_id, text and field; with a
     field, an id may have several lines. A file may also hold topics in SGML or XML: their titles,
@@ -434,7 +443,10 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
 
 
 def _columns(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
-    """Yield line number and text of tab-separated lines. All have as many columns as the first."""
+    """Yield line number and text of tab-separated lines with as many columns as the first.
+
+    Other lines are added to `findings`.
+    """
     columns = 0
     known: set[str] = set()
     for number, line in numbered_lines(path, findings):
@@ -470,7 +482,10 @@ def _is_trec(path: Path) -> bool:
 
 
 def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
-    """Yield line number and text of topics. Tags need not be closed: a text ends at any tag."""
+    """Yield line number and text of topics. Tags need not be closed: a text ends at any tag.
+
+    If the file cannot be read, there is only a finding.
+    """
     try:
         with open_stream(path) as stream:
             stored = stream.read(_MOST_TOPIC_BYTES + 1)

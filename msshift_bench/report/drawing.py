@@ -124,7 +124,7 @@ def sizes_of(figures: Figures) -> str:
 
 
 def named_with_seeds(figures: Figures) -> str:
-    """Return a system's name and number of seeds for a legend, given its figures."""
+    """Return a system's name for a legend and, if known, its number of seeds, given its figures."""
     seeds = figures[0].seeds
     name = shorten(figures[0].system, LETTERS)
     return name if seeds is None else f"{name}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
@@ -225,7 +225,7 @@ def draw_groups(
 
 
 def limits_of(figures: Sequence[Figure], scale: float = 100, *, zero: bool) -> tuple[float, float]:
-    """Return the ends of an axis that contains all values, and cuts very long intervals.
+    """Return the ends of an axis, scaled, that contains all values and cuts very long intervals.
 
     Args:
         figures: the figures of a row of panels.

@@ -65,7 +65,7 @@ class Inputs:
         return self.settings.measures[0]
 
     def groups(self, shift: Shift) -> Mapping[str, str]:
-        """Return group -> a description of its queries."""
+        """Return group -> a description of its queries; `{}` if the data have none."""
         return self.result.data.groups.get(shift.name, {})
 
 

@@ -70,7 +70,7 @@ _COLUMN_LETTERS = 60
 
 
 def draw_losses(inputs: Inputs) -> Chart | Missing:
-    """Return a chart of every system's Rel Loss on every group and on average."""
+    """Return a chart of every system's Rel Loss by group and on average, or a reason for none."""
     return _draw_by_group(
         inputs,
         "rel-loss",
@@ -83,7 +83,7 @@ def draw_losses(inputs: Inputs) -> Chart | Missing:
 
 
 def draw_in_out(inputs: Inputs) -> Chart | Missing:
-    """Return a chart of every system's Avg In and Out on every group."""
+    """Return a chart of every system's Avg In and Out on every group, or a reason for none."""
     return _draw_by_group(
         inputs,
         "in-out",
@@ -98,7 +98,7 @@ def draw_in_out(inputs: Inputs) -> Chart | Missing:
 
 
 def draw_leads(inputs: Inputs) -> Chart | Missing:
-    """Return a chart of every system's lead over the reference on every group."""
+    """Return a chart of every system's lead over the reference by group, or a reason for none."""
     if inputs.reference is None:
         untrained = [part.system for part in inputs.result.scores if not part.trained_per_group]
         remedy = (
@@ -128,7 +128,7 @@ def _draw_by_group(
     *,
     zero: bool = True,
 ) -> Chart | Missing:
-    """Return a chart with a picture per shift, and in it a row for every group.
+    """Return a chart with a picture per shift and a row for every group, or a reason for none.
 
     Args:
         inputs: the figures.
@@ -225,7 +225,10 @@ def _draw_matrix(
     system: str,
     untrained: Sequence[str] = (),
 ) -> str:
-    """Draw the scores of a system's models and of untrained systems; return them in words."""
+    """Draw the scores of a system's models and of untrained systems; return them in words.
+
+    If `system` is "", only untrained systems are drawn.
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
 

@@ -107,13 +107,13 @@ _TABLES: Sequence[TableSpec] = (
 
 
 def relevant_passages(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
-    """Return query_id -> the passages with a relevance of at least `least`."""
+    """Return query_id -> doc_ids with a relevance of at least `least`; only queries with any."""
     relevant = ((qrel.query_id, qrel.doc_id) for qrel in qrels if qrel.relevance >= least)
     return {query_id: set(doc_ids) for query_id, doc_ids in values_by_key(relevant).items()}
 
 
 def queries_by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """Return passage -> the queries for which it is relevant."""
+    """Return doc_id -> the query_ids for which it is relevant."""
     pairs = ((doc_id, query_id) for query_id, passages in relevant.items() for doc_id in passages)
     return {doc_id: set(query_ids) for doc_id, query_ids in values_by_key(pairs).items()}
 

@@ -63,8 +63,8 @@ class QueryValues(NamedTuple):
 
     Attributes:
         values: the value of each test query, shape (test queries,).
-        nearest: the index of each test query's nearest training query, shape (test queries,);
-            `None` if the indicator does not search for it.
+        nearest: the index, among the training queries, of each test query's nearest one, shape
+            (test queries,); `None` if the indicator does not search for it.
     """
 
     values: Floats
@@ -120,7 +120,9 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
 
 
 def read_query_set(source: QuerySource) -> QueryColumns:
-    """Read a set of queries.
+    """Return the queries of a source, in its order; `QueryColumns` are returned unchanged.
+
+    In memory, a query may be repeated with the same text.
 
     Raises:
         NotFoundError: if the file does not exist.
@@ -154,7 +156,11 @@ def read_query_set(source: QuerySource) -> QueryColumns:
 
 
 def _check_values(rows: Iterable[tuple[object, object]]) -> None:
-    """Check (query_id, text) pairs; equal pairs may repeat."""
+    """Check (query_id, text) pairs; equal pairs may repeat.
+
+    Raises:
+        CollectionError: if an id or a text is empty or not a string, or an id has two texts.
+    """
     findings = FindingLog()
     texts: dict[object, str] = {}
     for query_id, text in rows:

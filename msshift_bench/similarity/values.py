@@ -100,7 +100,7 @@ class Similarity:
     def ranks(self) -> Ints:
         """The rank of each test query by similarity, shape (queries,); 1 is the nearest.
 
-        Queries with equal values share the smallest of their ranks.
+        Queries with equal values share the smallest of their ranks. Empty like `values`.
         """
         values = self.values if INDICATORS[self.indicator].higher == "farther" else -self.values
         ranks: Ints = np.searchsorted(np.sort(values), values) + 1
@@ -256,7 +256,7 @@ def set_similarity(
 
 
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
-    """Check that the indicator accepts the options and has its required options."""
+    """Raise a UsageError if the indicator lacks a required option or does not accept an option."""
     for name, value in options.items():
         if value is not None and name not in indicator.options:
             takers = ", ".join(row.name for row in INDICATORS.values() if name in row.options)
@@ -313,7 +313,7 @@ def _input(
 def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
 ) -> Similarity:
-    """Return the similarity of test queries; `needed` is the result of `_input`."""
+    """Return the similarity to the training queries; `needed` is the result of `_input`."""
     computed = indicator.function(train, test, needed)
     if not indicator.per_query:
         return Similarity(indicator.name, float(computed), len(test), len(train))
@@ -335,7 +335,9 @@ def _compare(
 def open_models(
     models: Models, shifts: Iterable[str]
 ) -> Mapping[str, str | Path] | Sequence[OpenedRunSet]:
-    """Return the opened run sets of a folder with kept models; return other models unchanged.
+    """Return the opened run sets of a folder with kept models; `()` for no models.
+
+    Other forms of models are returned unchanged.
 
     Args:
         models: the folder, or models in another form.
@@ -343,6 +345,7 @@ def open_models(
 
     Raises:
         NotFoundError: if the folder does not exist.
+        MsShiftError: as `find_run_sets`, e.g. if the folder has no run set.
     """
     if isinstance(models, str | Path):
         listing = Listing(known_shifts(shifts))
@@ -408,7 +411,7 @@ def _models_of_shift(
 _QUANTILES = {"5%": 0.05, "median": 0.5, "95%": 0.95}
 
 Comparison = tuple[list[Similarity], Result]
-"""The values, and their result with tables."""
+"""The values, and their `Result` with tables."""
 
 
 def compare_files(
@@ -421,7 +424,7 @@ def compare_files(
 ) -> Comparison:
     """Return the similarity of a file of test queries to a file of training queries.
 
-    For the arguments and errors, see `set_similarity`.
+    The value is the only one in a list, next to its `Result`. For the arguments and errors, see `set_similarity`.
     """
     value = set_similarity(train, test, indicator, words=words, **options)
     title = f"{find_indicator(indicator).title}, to {train}"
@@ -440,7 +443,7 @@ def compare_groups(
 ) -> Comparison:
     """Return the similarity of each group of shifts to the shift's other groups together.
 
-    For the errors, see `group_similarity`.
+    The values are in a list, next to their `Result`. For the errors, see `group_similarity`.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -518,7 +521,11 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
 
 
 def similarity_per_query(values: Sequence[Similarity], result: Result) -> pa.Table:
-    """Return every query's value as an Arrow table, with the result's metadata in its schema."""
+    """Return every query's value as an Arrow table, with the result's metadata in its schema.
+
+    Columns are shift, group (or test file), query_id, value, rank (1 is the nearest) and, if known,
+    the nearest query. The table is empty if the indicator has no values per query.
+    """
     tables = []
     for value in values:
         columns = {

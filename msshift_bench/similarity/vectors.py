@@ -67,7 +67,7 @@ class TextVectors:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def rows(self, queries: QueryColumns) -> Ints:
-        """Return the row of each query's text, shape (queries,)."""
+        """Return the row of each query's text, shape (queries,); KeyError for an unknown text."""
         return np.array([self.row_of[text] for text in queries.texts], dtype=np.int64)
 
 
@@ -75,7 +75,8 @@ def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
     """Return the vectors of distinct texts, with the cache of `embed_queries`.
 
     Raises:
-        DataError: if a text has no token or no finite vector, or all vectors are zeros.
+        DataError: if there is no text, a text has no token or no finite vector, or all vectors are
+            zeros.
         NotFoundError: if the encoder does not exist.
         MissingExtraError: if its libraries are not installed.
         UsageError: if the encoder does not support the settings.
@@ -158,7 +159,7 @@ def product_error(dimensions: int) -> float:
 
 
 _NearPairs = tuple[Ints, Ints, Floats]
-"""Test queries, training queries and their cosines in 64 bits, each of the shape (pairs,).
+"""Indices of test and training queries, and their cosines in 64 bits, each of shape (pairs,).
 
 Pairs are sorted by test query, then by descending cosine, then by training query."""
 
@@ -210,7 +211,9 @@ class NearestQueries:
                         self._least[place] = -self.found[place][-1][0]
 
     def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
-        """Return the near pairs of test queries and a block of training queries.
+        """Return the near pairs of test queries and a block of training queries, by their indices.
+
+        A test query has at most as many pairs as the maximum number of neighbours.
 
         Args:
             exact: the test vectors, of length 1 or 0, in 64 bits, shape (queries, dimensions).
