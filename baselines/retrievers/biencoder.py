@@ -88,14 +88,17 @@ class DenseSearch(BlockSearch):
     _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that conflicts with others, and the problem."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         if self.index_parameters is not None and self.index is None:
             yield "index_parameters", "exact search has no parameters: set index, or remove it"
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield, for each query, the dot products with its candidates; see `Scorer.score`."""
+        """Yield, for each query, the dot products with its candidates; see `Scorer.score`.
+
+        Vectors are not scaled, even if the model's similarity is the cosine.
+        """
         left = self.vectors(model, queries, query=True)
         right = self.vectors(model, passages, query=False)
         for query, places in zip(left, candidates, strict=True):
@@ -103,6 +106,8 @@ class DenseSearch(BlockSearch):
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
         """Return vectors of queries, or the arrays of a block of passages.
+
+        If the model's similarity is the cosine, vectors are scaled to length 1.
 
         Raises:
             UsageError: if the dimensions are 0, or differ between queries and passages.
@@ -157,11 +162,15 @@ class DenseSearch(BlockSearch):
 
     @property
     def folder(self) -> str:
-        """The folder of the blocks: one name for 16 bits, another for 32."""
+        """The name of the folder of blocks: ``passages-16`` for 16 bits, ``passages`` for 32."""
         return "passages-16" if self.storage == _HALF else "passages"
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield each query's ranking, by exact search or an index; encode passages if needed."""
+        """Yield (query_id, ranking), by exact search or an index; encode passages if needed.
+
+        Raises:
+            UsageError, DataError: see `encode`, `VectorIndex` and `VectorIndex.fill`.
+        """
         if self.index is None:
             yield from super().rank(model, run)
             return
@@ -219,7 +228,7 @@ class BiEncoder(Neural):
             VectorIndex(self.search, truncated or size)
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an untrained model: an encoder with the recipe's pooling."""
+        """Return an untrained model: an encoder with the recipe's pooling; see `load_backbone`."""
         backbone = load_backbone(
             self, encoder, query_length=self.query_length, document_length=self.passage_length
         )
@@ -292,7 +301,9 @@ class VectorIndex:
         )
 
     def fill(self, passages: EncodedPassages, folder: Path) -> int:
-        """Read the index from its file, or add all passages and write the file; return its bytes.
+        """Read the index from its file, or add all passages and write it; return the file's size.
+
+        The size is in bytes.
 
         Args:
             passages: the encoded passages; each block has ``vectors``.
@@ -333,7 +344,7 @@ class VectorIndex:
     def search(
         self, queries: npt.NDArray[np.float32], passages: EncodedPassages
     ) -> Iterator[Ranking]:
-        """Yield, for each query, a ranking of the passages that the index finds."""
+        """Yield, for each query, a ranking of at most `depth` passages that the index finds."""
         ids, depth = passages.ids, self._settings.depth
         for part in slices(len(queries), _TOGETHER):
             nearest = self._index.search(queries[part], min(depth + _EXTRA, len(ids)))
@@ -346,7 +357,8 @@ class VectorIndex:
     ) -> dict[str, float]:
         """Return ``recall``, 0 to 1, and ``recall_queries``, the number of measured queries.
 
-        The recall is the mean share of the exact ranking's passages that the index finds.
+        The recall is the mean share of the exact ranking's passages that the index finds, over at
+        most `_MEASURED` queries.
         """
         count = min(_MEASURED, len(queries))
         sample = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]

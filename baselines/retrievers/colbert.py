@@ -73,7 +73,7 @@ class ColBertSearch(BlockSearch):
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield, for each query, MaxSim with its candidates; see `Scorer.score`."""
+        """Yield, for each query, MaxSim with its candidates; see `Scorer.score` and `max_sim`."""
         left = query_vectors(model, queries, self.batch_size)
         right = passage_vectors(model, passages, self.batch_size)
         tokens = np.split(right["vectors"], np.cumsum(right["lengths"])[:-1])
@@ -102,7 +102,7 @@ class ColBertSearch(BlockSearch):
         best.add(max_sim(queries, block["vectors"], block["lengths"]), rows.start)
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield each query's ranking of the candidates; encode the passages if needed."""
+        """Yield (query_id, ranking) of the candidates; encode the passages if needed."""
         queries, passages = self.encoded(model, run)
         run.facts["candidates"] = self.described_candidates
         if depth := self.reranks:
@@ -200,7 +200,7 @@ def rerank(
     candidates: Iterable[npt.NDArray[np.int64]],
     depth: int,
 ) -> Iterator[Ranking]:
-    """Yield, for each query, its candidates ranked by MaxSim.
+    """Yield, for each query, its candidates ranked by MaxSim; an empty ranking without any.
 
     Args:
         queries: vectors of shape (queries, tokens, dimensions).
@@ -220,7 +220,10 @@ def _add_candidates(
     block: Arrays,
     rows: slice,
 ) -> None:
-    """Add MaxSim of queries with their candidates in a block to `best`."""
+    """Add MaxSim of queries with their candidates in a block to `best`; see `AddBlock`.
+
+    `batch` has (query vectors, rows of its candidates in the collection).
+    """
     starts = np.cumsum(block["lengths"]) - block["lengths"]
     for place, (query, chosen) in enumerate(batch[part]):
         inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
@@ -277,11 +280,12 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Args:
         queries: a tensor of shape (queries, tokens, dimensions).
         passages: a tensor of shape (queries, passages per query, tokens, dimensions).
-        queries_mask: mask of the queries' tokens.
-        documents_mask: mask of the passages' tokens.
+        queries_mask: mask of the queries' tokens; 0 for padding.
+        documents_mask: mask of the passages' tokens; 0 for padding.
 
     Returns:
-        A tensor of shape (queries, all passages), for sentence-transformers' in-batch loss.
+        A tensor of shape (queries, all passages), for sentence-transformers' in-batch loss. The
+        passages are ordered by query.
     """
     own_scores = _scoring.colbert_kd_scores(
         queries, passages, queries_mask=queries_mask, documents_mask=documents_mask

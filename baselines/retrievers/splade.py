@@ -80,9 +80,12 @@ class SparseSearch(BlockSearch):
         in_parallel(search, slices(len(queries.indptr) - 1, BATCH))
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield each query's ranking from the inverted index; encode the passages if needed.
+        """Yield (query_id, ranking) from the inverted index; encode the passages if needed.
+
+        A ranking has only passages that share a term with the query, and may be empty.
 
         Raises:
+            MissingExtraError: if numba is needed and not installed.
             DataError: if a vector is not finite, or no passage or no query has a term.
         """
         check_compiler(run.passage_count)
@@ -291,6 +294,9 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
 
 def inverted_index(vectors: Any) -> Arrays:
     """Return the inverted index of passages: for each term, its passages and weights.
+
+    ``passages`` has rows of `vectors`, ``weights`` their weights; ``starts`` has each term's first
+    index in both.
 
     Args:
         vectors: a sparse matrix of shape (passages, vocabulary).

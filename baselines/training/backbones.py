@@ -113,7 +113,7 @@ def make_random_encoder(
 
 
 def _begin_with_equal_tokens(model: Any) -> None:
-    """Change the initial weights: equal tokens attend to each other and predict themselves."""
+    """Change BERT's initial weights: equal tokens attend to each other and predict themselves."""
     with torch.no_grad():
         model.bert.embeddings.position_embeddings.weight.mul_(_POSITIONS)
         for layer in model.bert.encoder.layer:
@@ -126,7 +126,7 @@ def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
 
     Args:
         texts: the texts from which the vocabulary is learnt.
-        size: most word pieces.
+        size: most word pieces, special tokens included.
     """
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())
@@ -197,7 +197,7 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
 
 
 def weights_digest(model: Any) -> str:
-    """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
+    """Return the SHA-256 of a torch model's weights and their names: 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
         # A quantized layer has a tuple of its weights and their type.
@@ -284,11 +284,12 @@ def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
         encoder: a folder or an id of the Hugging Face Hub.
 
     Returns:
-        ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if `pretrain_encoder` did not
-        make the encoder.
+        ``weights_sha256``; ``seen``, a description of the texts; and ``passages_sha256``. `None` if
+        `pretrain_encoder` did not make the encoder.
 
     Raises:
-        UsageError: if its weights changed after the pre-training.
+        UsageError: if its weights are missing or changed after the pre-training, or the record is
+            no JSON object.
     """
     facts = Path(encoder).expanduser() / PRETRAINING
     if not facts.is_file():
@@ -303,7 +304,7 @@ def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
 
 
 def check_pretrained(folder: Path, recorded: Mapping[str, object]) -> None:
-    """Check that an encoder's file of weights has the SHA-256 that its record has.
+    """Check that an encoder's file of weights has the SHA-256 in its record.
 
     Args:
         folder: the encoder's folder.

@@ -66,7 +66,7 @@ class Neural(Recipe, System):
     """A system whose recipe trains one model per held-out group.
 
     Attributes:
-        module_name: the class of a saved model's first module; "" for a transformer.
+        module_name: the name of the class of a saved model's first module; "" for a transformer.
         search: how the model searches the passages.
         triples: the triples to train on: ``released`` (the data set's), ``mine`` (with the recipe's
             own negatives), or ``auto``. ``auto`` uses the data set's triples if it has some and the
@@ -81,7 +81,7 @@ class Neural(Recipe, System):
     triples: Literal["auto", "released", "mine"] = Field("auto", exclude=True)
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that conflicts with others, and the problem."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from super().rules()
         depth = self.search.reranks
         if self.negatives == MINED and depth:
@@ -98,21 +98,24 @@ class Neural(Recipe, System):
             )
 
     def tag(self, name: str) -> str:
-        """Return the run tag: the name, recipe and seed, and for rerankers the depth."""
+        """Return the run tag: the name, recipe and seed, and `Searcher.tag`.
+
+        A recipe that was not read from a file has the name ``own``.
+        """
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device and the number of torch's threads."""
+        """Return the GPU's name, or ``cpu``, and the number of torch's threads."""
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {"device": device, "torch_threads": torch.get_num_threads()}
 
     def initial_encoder_facts(self) -> Mapping[str, object] | None:
-        """Return the record of the encoder's pre-training; `None` for other encoders."""
+        """Return the record of the encoder's pre-training; see `describe_encoder`."""
         return describe_encoder(self.encoder)
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> GivenTriples | None:
-        """Return the data set's triples; `None` if it has none or the recipe makes its own.
+        """Return the data set's triples; `None` if it has none or the recipe makes its own triples.
 
         Raises:
             NotFoundError: if `triples` is ``released`` and the data set has no triples.
@@ -128,7 +131,7 @@ class Neural(Recipe, System):
         return released
 
     def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
-        """Return the recipe's teacher, checked by `find_teacher`; `None` without one."""
+        """Return the teacher by `find_teacher`; `None` without a teacher or a held-out group."""
         if self.teacher is None or held_out is None:
             return None
         return find_teacher(self.teacher, data, held_out, self.seed, self.search.batch_size)
@@ -142,13 +145,15 @@ class Neural(Recipe, System):
         require_libraries(self.name)
 
     def check(self, run: Run) -> None:
-        """Check that the training can run; return at once if the model is trained.
+        """Check that the training can run; if the model is trained, check the number of GPUs only.
 
         Raises:
-            UsageError: if several GPUs cannot share the training.
+            UsageError: if several GPUs cannot share the training, a launcher started this process,
+                or the data set's triples have too few negatives.
             NotFoundError: if there is no such encoder.
             MissingError: if BM25's library, or a GPU for the precision, is missing.
-            DataError: if the training queries cannot fill a batch with this seed.
+            DataError: if the training queries cannot fill a batch with this seed, or have too few
+                negatives.
         """
         part = self.batch_size // self.accumulate
         if self.parts > 1 and run.gpus > 1:
@@ -169,7 +174,10 @@ class Neural(Recipe, System):
         check_batches(run, self)
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Train, encode the passages and yield rankings; continue an earlier process's work."""
+        """Yield (query_id, ranking) for each query, after training and encoding the passages.
+
+        An earlier process's work is continued; see `trained` for errors.
+        """
         run.facts["recipe"] = {
             "name": self.file.name if self.file else "own",
             "file_sha256": self.file.sha256 if self.file else None,
@@ -187,7 +195,8 @@ class Neural(Recipe, System):
         """Return the model of a run, ready to search, and its facts; train it if needed.
 
         Raises:
-            DataError: if the weights in the model's folder changed after the training.
+            DataError: if the weights in the model's folder changed after the training, or a
+                training yields weights or scores that are not finite.
         """
         folder = run.work / MODEL
         if not folder.exists():
@@ -276,7 +285,10 @@ class Neural(Recipe, System):
         return initial, done
 
     def _validation_set(self, run: Run) -> ValidationSet | None:
-        """Return the queries and candidates for validations; `None` without early stopping."""
+        """Return the queries and candidates for validations.
+
+        Return `None` without early stopping or, with a warning, without validation queries.
+        """
         if self.validation is None:
             return None
         if not run.validation:
@@ -289,7 +301,7 @@ class Neural(Recipe, System):
         return make_validation_set(run, run.bm25(), self.validation)
 
     def _validate(self, sets: ValidationSet, model: Any) -> float:
-        """Return the MRR@10 of a model during training."""
+        """Return the MRR@10 of a model during training; a DataError if a score is not finite."""
         scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
         if not all(np.isfinite(values).all() for values in scores):
             raise DataError(
@@ -321,6 +333,9 @@ class Neural(Recipe, System):
             name: the model's name in the log.
             sets: the queries and candidates for validations; `None` for no early stopping.
             until: the step after which to stop; by default the last step.
+
+        Raises:
+            DataError: if a validation's score is not finite.
         """
 
         def make_loss() -> tuple[Any, Sequence[Any]]:
@@ -343,10 +358,10 @@ class Neural(Recipe, System):
     # ---- the parts of a system ---------------------------------------------------------------
 
     def check_encoder(self) -> None:
-        """Check, before anything is written, that the encoder exists.
+        """Check, before anything is written, that the encoder exists; skip random encoders.
 
         Raises:
-            NotFoundError: if it does not.
+            NotFoundError: if it does not exist, or the Hub cannot be reached.
         """
         if self.random is None:
             load_config(self.encoder, self.model)
@@ -377,11 +392,12 @@ class Neural(Recipe, System):
             encoder: the encoder: a folder, or an id of the Hugging Face Hub.
 
         Raises:
-            NotFoundError: if there is no such encoder.
+            NotFoundError: if there is no such encoder, or it cannot be loaded.
+            DataError: if its weights are pickles.
         """
 
     def training_loss(self, model: Any) -> Any:
-        """Return the loss of the training, a torch module for sentence-transformers' trainers."""
+        """Return the loss of judgements, teacher or both, for sentence-transformers' trainers."""
         if self.teacher is None:
             return self.judgement_loss(model)
         distance = self.teacher_distance(model)
@@ -415,6 +431,8 @@ class Neural(Recipe, System):
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the trainer's arguments that follow from the model: its roles and its prompts.
 
+        Both map columns: to ``query`` or ``document``, and to the text before it.
+
         Args:
             model: the model.
             columns: the names of the columns of the triples.
@@ -424,7 +442,7 @@ class Neural(Recipe, System):
         return {"router_mapping": tasks, **({"prompts": prompts} if prompts else {})}
 
     def callbacks(self, loss: Any) -> list[Any]:
-        """Return the trainer's callbacks that the loss needs."""
+        """Return the trainer's callbacks that the loss needs; by default none."""
         del loss
         return []
 
@@ -477,7 +495,7 @@ def weighted_sum(first: Any, second: Any, weight: float) -> Any:
 
 
 def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """Return a function of `factor` times a similarity, in 32 bits, for the losses of teachers.
+    """Return a function that computes `factor` times a similarity in 32 bits, for teacher losses.
 
     Args:
         similarity: a similarity of sentence-transformers.

@@ -39,7 +39,7 @@ _NAMED = 3
 
 
 def _score_by_bm25(batch: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
-    """Return BM25's scores; 0 for a passage that shares no term with the query."""
+    """Return BM25's scores as `Teacher.score` does; 0 for a passage without a query's term."""
     bm25 = index()
     rows = np.array(bm25.ids.rows(list(batch.doc_ids)), np.int64)
     texts = (row.text for row in batch.queries)
@@ -50,7 +50,7 @@ def _score_by_bm25(batch: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArra
 def _score_by_model(
     folder: Path, batch_size: int, weights: object, batch: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
-    """Return the scores of a model that `--keep-model` kept.
+    """Return the scores of a model that `--keep-model` kept, as `Teacher.score` does.
 
     Raises:
         UsageError: if the digest of its weights is not `weights`.
@@ -79,7 +79,7 @@ def _score_by_model(
 def _score_by_run(
     run: Path, digest: object, batch: ScoringBatch, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
-    """Return the scores of a run for training queries; the run must fit into memory.
+    """Return a run's scores as `Teacher.score` does; the run must fit into memory.
 
     Raises:
         UsageError: if the SHA-256 of the run is not `digest`.
@@ -115,6 +115,8 @@ def _score_by_run(
 def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_size: int) -> Teacher:
     """Return the teacher of a model, checked not to be trained on the held-out group.
 
+    A system's kept model scores; without it the run does.
+
     Args:
         where: ``bm25``, or the folder of a system's run set.
         data: the shift's part of the data set.
@@ -123,9 +125,10 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
         batch_size: texts that the teacher encodes together.
 
     Raises:
-        NotFoundError: if there is no such folder, or it has no run without the group.
-        UsageError: if the teacher was made on other data, or its sidecar does not record the group
-            as held out.
+        NotFoundError: if there is no such folder, or it has neither a run without the group nor one
+            run for all groups.
+        UsageError: if the teacher was made on other data, or its sidecar is no JSON object. Also if
+            the sidecar does not record the group as held out, unless the run is BM25's.
     """
     if where == BM25:
         parameters = Bm25Parameters(words=data.dataset.words).parameters()
@@ -163,7 +166,11 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
 
 
 def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Path, dict[str, Any]]:
-    """Return the teacher's run without the group, or else its only run, and its sidecar."""
+    """Return the teacher's run and the content of its sidecar.
+
+    It is the first that exists: for the held-out group and seed, for the group without seeds, or
+    for all groups. If none exists, it is a NotFoundError.
+    """
     root, system = folder.parent, folder.name
     choices: list[tuple[str | None, int | None]] = [
         (held_out, seed),

@@ -32,9 +32,10 @@ def training_pairs(
 ) -> Any:
     """Return the training texts of an experiment, for trainers of sentence-transformers.
 
-    A row is a training query with one of its relevant passages. If the data set has triples
-    (``msshift triples`` adds them), the row has negatives, too. No row has a query of the held-out
-    group. The order depends on the ids alone, so the first rows are a sample of all.
+    A row is a training query with one of its relevant passages in the collection. If the data set
+    has triples (``msshift triples`` adds them), the row has negatives by default. No row has a
+    query of the held-out group. The order depends on the ids alone, so the first rows are a sample
+    of all.
 
     Args:
         config: the experiment, e.g. ``length-short``, where the short queries are held out.
@@ -53,10 +54,11 @@ def training_pairs(
         MissingExtraError: if the library datasets is not installed.
         NotFoundError: if there is no built data set, or its collection is not found.
         UnknownNameError: if the data set has no such config.
-        UsageError: if the config is a complete shift, `collection` is another collection, or there
-            are fewer negatives than `negatives`. Also if `negatives` or `limit` is too small.
-        DataError: if a training query is a test query of the held-out group, or the collection
-            lacks passages of the triples.
+        UsageError: if the config is a complete shift, `collection` is another collection, or a row
+            would have fewer negatives than `negatives`. Also if `negatives` is below 0, or `limit`
+            below 1.
+        DataError: if a training query is a test query of the held-out group, the collection lacks
+            passages of the triples, or a query of the triples is not a training query.
 
     Examples:
         >>> pairs = training_pairs("length-short", limit=100)
@@ -102,8 +104,8 @@ class ValidationCandidates(NamedTuple):
         queries: query_id -> text.
         corpus: doc_id -> text, for the candidates of all queries.
         relevant_docs: query_id -> doc_ids of its relevant passages in the collection.
-        candidates: query_id -> doc_ids of its candidates, descending; they include its relevant
-            passages.
+        candidates: query_id -> doc_ids of its candidates, sorted by doc_id, descending, not by
+            score; they include its relevant passages.
     """
 
     queries: dict[str, str]
@@ -112,10 +114,10 @@ class ValidationCandidates(NamedTuple):
     candidates: dict[str, list[str]]
 
     def samples(self) -> list[dict[str, Any]]:
-        """Return the texts of each query, as a mapping of ``query``, ``positive``, ``negative``.
+        """Return a mapping for each query: ``query``, its text; ``positive``, ``negative``: lists.
 
-        `RerankingEvaluator` and `CrossEncoderRerankingEvaluator` of sentence-transformers accept
-        this list.
+        They are the texts of the relevant candidates and of all others. `RerankingEvaluator` and
+        `CrossEncoderRerankingEvaluator` of sentence-transformers accept the result.
         """
         return [
             {
@@ -138,8 +140,9 @@ def validation_candidates(
 ) -> ValidationCandidates:
     """Return validation queries and candidate passages, for the evaluators of a training.
 
-    The queries are from the split ``validation``. The candidates of a query are its relevant
-    passages and BM25's first passages, as in the baselines' early stopping.
+    The queries are from the split ``validation``; queries without a relevant passage in the
+    collection are left out. The candidates of a query are its relevant passages and BM25's first
+    passages, as in the baselines' early stopping.
 
     Args:
         config: see `training_pairs`.
@@ -154,8 +157,10 @@ def validation_candidates(
 
     Raises:
         MissingExtraError: if bm25s is not installed.
-        NotFoundError, UnknownNameError, UsageError: see `training_pairs`.
-        DataError: if no validation query has a relevant passage in the collection.
+        NotFoundError, UnknownNameError: see `training_pairs`.
+        UsageError: see `training_pairs`; also if `queries` or `depth` is below 1.
+        DataError: if no validation query has a relevant passage in the collection, or a training
+            query is a test query of the held-out group.
 
     Examples:
         >>> found = validation_candidates("length-short", queries=2, depth=10)
@@ -177,7 +182,10 @@ def validation_candidates(
 def _open_experiment(
     config: str, data: Dataset | str | Path, collection: Collection | str | Path | None
 ) -> Run:
-    """Return a run that gives an experiment's queries, passages and triples; it writes no file."""
+    """Return a run with an experiment's queries, passages and triples; it writes no file.
+
+    A complete shift is a UsageError; a training query that is a test query is a DataError.
+    """
     dataset = open_dataset(data)
     shift, held_out = parse_config(config, dataset.shifts)
     if held_out is None:
@@ -202,7 +210,7 @@ def _open_experiment(
 
 
 def _texts(run: Run, doc_ids: set[str]) -> dict[str, str]:
-    """Return doc_id -> text, sorted by doc_id."""
+    """Return doc_id -> text, sorted by doc_id; a DataError if the collection lacks a passage."""
     places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
     texts = run.texts(places)
     if texts.null_count:

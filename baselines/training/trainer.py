@@ -83,12 +83,15 @@ class Checkpoint:
 
     @property
     def best(self) -> Path:
-        """The folder of the best validated model; of equally good models, the first."""
+        """The folder of the best validated model; of equally good models, the first.
+
+        It does not exist without validation.
+        """
         return self.folder.with_name(f"checkpoint-{self.state['best_global_step']}")
 
     @property
     def ended_early(self) -> bool:
-        """Whether early stopping ended the training: no recent validation was better."""
+        """Whether early stopping ended the training; `False` without early stopping."""
         stopping = self.state["stateful_callbacks"].get("EarlyStoppingCallback")
         if stopping is None:
             return False
@@ -102,7 +105,7 @@ class Checkpoint:
         return [(row["step"], row["loss"]) for row in rows if _is_shown(row["step"], steps, every)]
 
     def facts(self) -> dict[str, Any]:
-        """Return the best step, its MRR@10, and the MRR@10 of every validation."""
+        """Return the best step, its MRR@10, and step -> MRR@10; a KeyError without validation."""
         key = f"eval_{_METRIC}"
         history = {row["step"]: row[key] for row in self.state["log_history"] if key in row}
         best = self.state["best_global_step"]
@@ -112,7 +115,7 @@ class Checkpoint:
 def check_machine(precision: str, gpus: int = 1) -> None:
     """Check that this machine can train in a precision and on a number of GPUs.
 
-    Without this check, the trainer would use 32 bits without a message.
+    Without this check, the trainer would train in 32 bits instead, without a message.
 
     Args:
         precision: the recipe's ``precision``.
@@ -163,6 +166,8 @@ def fit(
 ) -> Any:
     """Train a model in place, from its last checkpoint if there is one.
 
+    At the end, the model has its last weights, not the best validated ones.
+
     Args:
         model: the model, with its initial weights.
         examples: a sequence of training examples, in the order of training; its length is the
@@ -173,8 +178,9 @@ def fit(
         arguments: the trainer's arguments that are not in the recipe.
         validation: the settings of validation and early stopping; `None` for neither.
         until: the step after which to stop with a checkpoint; by default the last step.
-        loss: makes the loss and its callbacks. It is called after the processes are connected: a
-            loss that shares negatives between processes looks for them when it is made.
+        loss: returns the loss and its callbacks; `None` if the model computes the loss. It is
+            called after the processes are connected: a loss that shares negatives between processes
+            looks for them when it is made.
         **options: further options of the trainer, e.g. the `evaluator` of a validation.
 
     Returns:
@@ -315,7 +321,7 @@ _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": 
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the last complete checkpoint, or `None`; remove incomplete checkpoints.
+    """Return the last complete checkpoint, or `None` if there is none; remove incomplete ones.
 
     Args:
         folder: the folder of checkpoints.
@@ -333,7 +339,8 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None:
     """Run a function in several processes at once, which torch connects like torchrun.
 
-    This process receives the log records and the progress of the first process.
+    This process receives the log records and the progress of the first process. A signal that stops
+    the processes is raised again here.
 
     Args:
         count: the number of processes.
@@ -389,7 +396,7 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
 
 
 def _in_process(reports: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
-    """Run a function in one of several processes; the first forwards its log and progress."""
+    """Run a function in one of several processes; rank 0 forwards its log and progress."""
     # Libraries warn of names of other libraries that will be removed.
     warnings.simplefilter("ignore", FutureWarning)
     # Ctrl-C reaches all processes: only the parent process reports it, and the others end.
@@ -421,10 +428,12 @@ def choose_candidates(
 ) -> list[tuple[Row, dict[str, bool]]]:
     """Return validation queries with their candidates: BM25's first passages and all relevant ones.
 
+    Queries without a relevant passage in the collection are left out.
+
     Args:
         run: the validation queries and the collection.
         index: BM25's index of the collection.
-        queries: the most queries; they are chosen by their ids.
+        queries: the most queries; they are chosen and ordered by a hash of their ids.
         depth: the number of BM25's first passages.
 
     Returns:
@@ -471,9 +480,14 @@ def mean_reciprocal_rank(
 ) -> float:
     """Return MRR@10, 0 to 1; candidates with equal scores keep their order.
 
+    A query without a relevant candidate counts as 0.
+
     Args:
-        scores: for each query, the scores of its candidates.
+        scores: for each query, the scores of its candidates; at least one query.
         relevant: for each query, whether each of its candidates is relevant.
+
+    Raises:
+        RunError: if a score is not finite.
     """
     rankings: dict[str, dict[str, float]] = {}
     judged: dict[str, list[str]] = {}

@@ -150,12 +150,14 @@ def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
 _SCORES = "scores.npy"
 
 _CERTAIN = 100
-"""With this number of training queries per place of a batch, every batch can be filled."""
+"""With more training queries than this times ``batch_size``, every batch can be filled."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """Triples and their texts; a sequence whose items map each column to a text.
+
+    With a teacher, an item also maps ``label`` to the list of its scores.
 
     Attributes:
         rows: shape (triples, 2 + negatives). The first column is the query's index in `queries`;
@@ -183,7 +185,7 @@ class TrainingData:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """``query``, ``positive``, ``negative_1``, ``negative_2``, ..."""
+        """The columns of texts: ``query``, ``positive``, ``negative_1``, ``negative_2``, ..."""
         return ("query", "positive", *(f"negative_{n + 1}" for n in range(self.rows.shape[1] - 2)))
 
     def save(self, folder: Path) -> None:
@@ -262,10 +264,10 @@ def make_training_data(
 
     Raises:
         UsageError: if the data set's triples have fewer negatives for a relevant passage than
-            ``negatives_per_query``.
-        DataError: if a batch cannot be filled, or the teacher's scores are missing or not finite.
-            Also if the data set's triples have queries that are not training queries, or passages
-            that the collection lacks.
+            ``negatives_per_query``, or the teacher was changed after its training.
+        DataError: if a batch cannot be filled, a query has too few negatives, or the teacher's
+            scores are missing or not finite. Also if the data set's triples have queries that are
+            not training queries, or passages that the collection lacks.
     """
     if examples is None:
         examples = _first_examples(run, recipe)
@@ -295,13 +297,14 @@ def make_training_data(
 
 
 def check_batches(run: Run, recipe: Recipe) -> None:
-    """Check that the examples of a training can fill its batches; skip it if there are many.
+    """Check that the examples of a training's first part can fill its batches.
 
     As examples that share passages cannot be in one batch, few examples cannot fill a batch with
-    some seeds. More than `_CERTAIN` queries per place of a batch always can.
+    some seeds. More than `_CERTAIN` * ``batch_size`` queries always can, and are not checked.
 
     Raises:
-        DataError: if a batch cannot be filled.
+        UsageError: see `released_examples`.
+        DataError: if a batch cannot be filled, or a query has too few negatives.
     """
     training = run.facts.get("training")
     count = training["queries"] if training else len(run.train)
@@ -326,7 +329,7 @@ def _batches(
 
 
 def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
-    """Return the examples of a training, or of its first part if the model finds negatives."""
+    """Return the examples of a training, or of its first part if negatives are ``mined``."""
     if run.triples:
         return released_examples(run, run.triples, recipe.negatives_per_query)
     count, seed = recipe.negatives_pool, recipe.seed
@@ -343,7 +346,10 @@ def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
 def _teacher_scores(
     run: Run, teacher: Teacher, rows: npt.NDArray[np.int32], doc_ids: Sequence[str], texts: pa.Array
 ) -> npt.NDArray[np.float32]:
-    """Return the teacher's scores, shape (triples, 1 + negatives); score each pair once."""
+    """Return the teacher's scores, shape (triples, 1 + negatives); score each pair once.
+
+    `rows` is as in `TrainingData`. A score that is not finite is a DataError.
+    """
     pairs = rows[:, :1].astype(np.int64) * len(doc_ids) + rows[:, 1:]
     distinct, where = np.unique(pairs, return_inverse=True)
     queries, places = np.divmod(distinct, len(doc_ids))
@@ -363,6 +369,8 @@ def _teacher_scores(
 
 def released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
     """Return an example for every query and relevant passage in the data set's triples.
+
+    Excluded passages are left out of its pool.
 
     Args:
         run: the training queries and the excluded passages.
@@ -407,7 +415,7 @@ def pair_examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -
     Args:
         run: the training queries and the excluded passages.
         ids: the doc_ids of the collection; relevant passages that it lacks are left out.
-        pools: the negatives of each training query.
+        pools: doc_ids of each training query's negatives, in the order of the queries.
     """
     rows, barred = zip(run.train, pools, strict=True), run.exclusions.of_query
     return [
@@ -427,10 +435,10 @@ def part_folder(work: Path, number: int = 0) -> Path:
 class TriplesInParts:
     """The triples of a training, made part by part; most trainings have one part.
 
-    As a sequence, it has `steps` * ``batch_size`` triples. The trainer reads one batch ahead: after
-    the last part that exists it gets copies of the last triple, which training never uses. With
-    several parts, several GPUs or a teacher, the run's work folder keeps the triples for other
-    processes.
+    As a sequence, it has `steps` * ``batch_size`` triples, with items as in `TrainingData`. The
+    trainer reads one batch ahead: after the last part that exists it gets copies of the last
+    triple, which training never uses. With several parts, several GPUs or a teacher, the run's work
+    folder keeps the triples for other processes.
 
     Args:
         run: the training queries and the collection.
@@ -442,6 +450,7 @@ class TriplesInParts:
 
     Raises:
         UsageError: if there are fewer steps than parts.
+        UsageError, DataError, IntegrityError: see `make_training_data` and `TrainingData.load`.
     """
 
     def __init__(self, run: Run, recipe: Recipe) -> None:
@@ -471,7 +480,10 @@ class TriplesInParts:
         return self.parts[-1][-1]
 
     def facts(self) -> dict[str, object]:
-        """Return the number of examples and the digests of triples and teacher, for the sidecar."""
+        """Return the number of examples and the digests of triples and teacher, for the sidecar.
+
+        With several parts, ``triples_sha256`` is the SHA-256 of the parts' digests in a row.
+        """
         digests = [part.digest for part in self.parts]
         facts: dict[str, object] = {
             "examples": self.parts[0].examples,
@@ -486,11 +498,14 @@ class TriplesInParts:
         return facts
 
     def find_next(self, load: Callable[[Path], Any], model: Path) -> None:
-        """Make the triples of the next part, with negatives that the model finds.
+        """Append the triples of the next part to `parts`, with negatives that the model finds.
 
         Args:
             load: returns the model in a folder, ready to search.
             model: the folder of the model at the end of the previous part.
+
+        Raises:
+            UsageError, DataError, IntegrityError: see the class.
         """
         number = len(self.parts)
         work = self._run.work / f"mining-{number}"
