@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 """Scores, sums and probabilities."""
 
 Ints = NDArray[np.int64]
-"""Counts and positions."""
+"""Counts, indices, and rankings as packed integers (`search.ranking.pack`)."""
 
 Vectors = NDArray[np.float32]
-"""Embeddings, one per row, and their scores."""
+"""Embeddings, one per row; and scores of passages."""

@@ -1,7 +1,7 @@
-"""Pydantic models of files that people write; every error has its file, line and fix.
+"""Pydantic models of files that people write; errors have the file, and line and fix if known.
 
-A model declares fields and their types. `read_toml` and `read_rows` read a file into a model, or
-raise one error with all findings.
+A model declares fields and their types. `read_toml` reads a file into a model, and `read_rows` into
+a model per row; or they raise one error with all findings.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Checked(BaseModel):
     model_config = STRICT
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield broken rules on several fields: the name of the field to change, and the problem.
+        """Yield each broken rule on several fields: the field to change, and the problem.
 
         Subclasses override it; by default there are no rules.
         """
@@ -188,29 +188,29 @@ def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) 
 
 
 Text = Annotated[str, Field(max_length=4000), AfterValidator(_check_control_characters)]
-"""A text of several lines; it may be empty."""
+"""A text of several lines, up to 4,000 characters, without control characters; it may be empty."""
 Line = Annotated[Text, Field(max_length=300), AfterValidator(_check_one_line)]
-"""A text on one line; it may be empty."""
+"""A `Text` on one line, up to 300 characters; it may be empty."""
 Name = Annotated[Line, Field(max_length=200), AfterValidator(_check_not_empty)]
-"""A text on one line that is not empty."""
+"""A `Line` of up to 200 characters, not empty and not only white space."""
 Link = Annotated[Line, AfterValidator(_check_web_link)]
-"""The address of a page, http or https."""
+"""The address of a page, http or https, without a user name."""
 Slug = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")]
-"""A name of small letters, digits and hyphens."""
+"""A name of up to 64 small letters, digits and hyphens; a hyphen is not first."""
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """A SHA-256 digest in 64 hexadecimal digits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """An integer from 0 to 2**53."""
 GroupName = Annotated[str, Field(pattern=r"^\w{1,64}$")]
-"""The name of a group of labels: letters, digits and underscores."""
+"""The name of a group of labels: up to 64 letters, digits and underscores."""
 ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
-"""The name of a shift."""
+"""The name of a shift in `SHIFTS`, e.g. ``restrain-14k``; labelled shifts are refused."""
 Listed = Field(strict=False)
 """Default of a tuple field that also accepts a list, since files contain lists."""
 
 
 def read_toml(path: Path, model: type[Model], error: type[DataError], summary: str) -> Model:
-    """Read a TOML file into a model.
+    """Return the content of a TOML file as a model.
 
     Args:
         path: the file.
@@ -220,7 +220,8 @@ def read_toml(path: Path, model: type[Model], error: type[DataError], summary: s
 
     Raises:
         NotFoundError: if the file does not exist.
-        DataError: an `error` with all findings, each with its line.
+        DataError: an `error` with all findings, each with its line if known; also for a link, or
+            more than `MAX_BYTES`.
     """
     refuse = partial(error, summary)
     return parse_toml(_read_bytes(path, refuse), model, path, refuse)
@@ -235,13 +236,13 @@ def parse_toml(
     """Return a TOML file's content as a model.
 
     Args:
-        content: the content.
+        content: the file's bytes.
         model: the model.
         source: the file, as the user named it.
         refuse: function that returns the error to raise for the findings.
 
     Raises:
-        Exception: the result of `refuse` for all findings, each with its line.
+        Exception: the result of `refuse` for all findings, each with its line if known.
     """
     try:
         text = content.decode()
@@ -259,7 +260,8 @@ def parse_toml(
 def toml_lines(content: str) -> dict[str, int]:
     """Return the line of each table and key of a TOML file, found by regular expressions.
 
-    Quoted keys, dotted keys, and keys within inline tables are missing.
+    Quoted keys, dotted keys, and keys within inline tables are missing. Headers of arrays of tables
+    (``[[name]]``) are ignored.
 
     Args:
         content: the file's content.
@@ -288,7 +290,7 @@ def check_value(
     """Return a value as a model.
 
     Args:
-        value: the value.
+        value: the value, e.g. a parsed TOML file.
         model: the model.
         source: the file, as the user named it.
         refuse: function that returns the error to raise for the findings.
@@ -341,13 +343,14 @@ def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = Non
     """Return a value converted to types of JSON, including nested values.
 
     Infinity and NaN become the strings ``inf``, ``-inf`` and ``nan``, because JSON has no such
-    numbers. NumPy arrays become lists, NumPy numbers become numbers, sets become sorted lists, and
-    paths become strings.
+    numbers. NumPy arrays and tuples become lists, NumPy numbers become numbers, sets become sorted
+    lists, and paths become strings. A key that is no string becomes its JSON text.
 
     Args:
         value: the value.
         name: its name in messages, e.g. ``parameters``.
-        other: function that converts a value without a JSON type, given the value and its name.
+        other: function that converts a value without a JSON type, given the value and its name. Its
+            result is returned unchanged.
 
     Raises:
         UsageError: if a value has no JSON type and `other` is `None`.
@@ -385,9 +388,9 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
-    """Read a CSV file whose columns are the fields of a model; an empty cell is `None`.
+    """Return a model per row of a CSV file, whose columns are its fields; an empty cell is `None`.
 
-    Columns of fields with a default may be absent.
+    Columns of fields with a default may be absent. A header without rows gives `[]`.
 
     Args:
         path: the file.
@@ -397,7 +400,7 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
 
     Raises:
         NotFoundError: if the file does not exist.
-        DataError: an `error` with all findings, each with its line.
+        DataError: an `error` with all malformed lines, or else with all wrong values.
     """
     _read_bytes(path, partial(error, summary))
     log, rows, findings = FindingLog(), [], []
@@ -437,7 +440,7 @@ def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
 
 
 def _read_bytes(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
-    """Return a file's bytes; raise an error for a link, or for more than `MAX_BYTES`."""
+    """Return a file's bytes; raise an error if it is missing, a link, or over `MAX_BYTES`."""
     if not path.exists():
         raise NotFoundError(f"no file {path}")
     if path.is_symlink() or not path.is_file():
@@ -450,7 +453,7 @@ def _read_bytes(path: Path, refuse: Callable[[list[Finding]], Exception]) -> byt
 def _finding(
     model: type, error: Any, source: Path | str, lines: Mapping[str, int], line: int = 0
 ) -> Finding:
-    """Return a pydantic error as a finding, with the file, and the line if it is known."""
+    """Return a pydantic error as a finding, with the file, and the line or 0 if it is unknown."""
     place = [part for part in error["loc"] if part != "[key]"]
     code, value, details = error["type"], error["input"], error.get("ctx", {})
     message, _, fix = error["msg"].partition(_FIX)
@@ -495,7 +498,10 @@ def _finding(
 
 
 def _fields_at(kind: Any, place: list[Any]) -> list[str]:
-    """Return the names of the fields of a nested model, given its path in the outer model."""
+    """Return the names of a nested model's fields, given its path in the outer model `kind`.
+
+    A type without fields gives `[]`.
+    """
     for part in place:
         inner = [option for option in get_args(kind) if option not in (type(None), Ellipsis)]
         fields = _types_of_fields(kind)

@@ -75,7 +75,7 @@ def diagnose(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis
 
     Args:
         data: one or several built data sets to verify; by default each data set that the name
-            `msshift` can refer to.
+            `msshift` can refer to. A missing data set gives a diagnosis, not an error.
 
     Returns:
         An iterator over the diagnoses. Each check runs when its diagnosis is requested.
@@ -122,7 +122,7 @@ def _installation() -> Iterator[Diagnosis]:
 
 
 def _missing_packages(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
-    """Return the packages of an extra that are not installed, and those with a wrong version.
+    """Return the names of an extra's absent packages, and a text for each wrong version.
 
     Args:
         requirements: the requirements of the package and its extras.
@@ -145,7 +145,7 @@ def _missing_packages(requirements: list[Requirement], extra: str) -> tuple[list
 
 
 def _gpu() -> Iterator[Diagnosis]:
-    """Yield a diagnosis of each GPU that torch can use; nothing if torch is not installed."""
+    """Yield a diagnosis of each GPU that torch can use, or one note; nothing without torch."""
     if importlib.util.find_spec("torch") is None:
         return
     import torch
@@ -163,7 +163,7 @@ def _gpu() -> Iterator[Diagnosis]:
 
 
 def _cached_folders() -> Iterator[tuple[str, Path]]:
-    """Yield kind and folder of each cached thing."""
+    """Yield kind and folder of each cached thing, also if unfinished; see `_CACHE`."""
     for kind, pattern in _CACHE.items():
         root = cache_root() / kind
         for folder in sorted(root.iterdir()) if root.is_dir() else []:
@@ -179,7 +179,7 @@ def _size(folder: Path) -> str:
 
 
 def _cache() -> Iterator[Diagnosis]:
-    """Yield a diagnosis of the cache's size, with the folders that killed processes have left."""
+    """Yield one diagnosis: the cache's size, and how many folders killed processes have left."""
     items = list(_cached_folders())
     text, cure = f"{_size(cache_root())} in {cache_root()}", ""
     if items:
@@ -195,7 +195,7 @@ def _cache() -> Iterator[Diagnosis]:
 def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
     """Remove embeddings, indexes and passages from the cache; they are made again when needed.
 
-    Installed data sets, and folders that a process is writing, are kept.
+    Installed data sets, folders that a process is writing, and other files are kept.
 
     Args:
         days: minimum age, in days since the last change, of folders to remove; 0 or more.
@@ -218,7 +218,7 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
 
 
 def _data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
-    """Yield a diagnosis of each built data set, after a check of all its digests.
+    """Yield a diagnosis of each built data set, after a check of its digests; a note if none.
 
     Args:
         folders: the data sets; by default each data set that the name `msshift` can refer to.

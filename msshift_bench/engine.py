@@ -1,8 +1,9 @@
 """Engines that run tasks in this process or on a Ray cluster; no other module imports Ray.
 
 A task is a top-level function of a module, with one argument. `Engine.map` runs it for many
-arguments. `Engine.keep` writes each result under a digest of its argument, and skips existing
-results. So results are the same bytes for every engine and number of machines, also after failures.
+arguments. `Engine.keep` writes each result under its number and a digest of its argument, and skips
+existing results. So results are the same bytes for every engine and number of machines, also after
+failures.
 """
 
 from __future__ import annotations
@@ -127,6 +128,7 @@ class KeptArray:
 
         Raises:
             IntegrityError: if any byte of the file has changed.
+            OSError: if the file cannot be read from a folder.
         """
         try:
             if not self.is_remote:
@@ -141,7 +143,7 @@ class KeptArray:
             ) from error
 
     def remove(self) -> None:
-        """Remove the file."""
+        """Remove the file, which must exist."""
         if self.is_remote:
             with self._file_system() as (system, path):
                 system.rm_file(path)
@@ -176,7 +178,8 @@ class Engine:
             machine; `None` for this process.
         store: the folder or URL for the results of `keep`; `None` for the folder that the caller
             passes. Machines of a cluster write to a URL directly, and otherwise send results back.
-        wait: whether a task waits if no present node of the cluster can run it.
+        wait: whether a task waits if no present node of the cluster can run it; otherwise `map`
+            raises an error.
 
     Raises:
         MissingExtraError: if an address is given and Ray is not installed.
@@ -208,7 +211,8 @@ class Engine:
         Raises:
             MissingError: if no cluster answers, no node can run a task, or the workers of a task
                 were lost too often.
-            MsShiftError: an error of a task.
+            MsShiftError: an error of a task. From a cluster, it is a plain MissingError, UsageError
+                or DataError with the same message.
         """
         if self.address is None:
             yield from map(task, items)
@@ -300,7 +304,7 @@ class Engine:
                 spare.append(reports)
 
     def _check_nodes(self, cpus: int, gpus: float) -> None:
-        """Check that a present node can run a task; if tasks may wait, log a warning instead."""
+        """Raise MissingError if no present node can run a task; with `wait`, only log a warning."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
             return
@@ -368,7 +372,7 @@ def engine_in_use() -> Engine:
 
 @contextmanager
 def using_engine(engine: Engine) -> Iterator[None]:
-    """Use an engine for all tasks of the block."""
+    """Use an engine for all tasks of the block; its end closes its connection."""
     with ExitStack() as exits:
         if engine != engine_in_use():  # An equal engine keeps the outer block's connection.
             _in_use.append(_EngineInUse(engine, exits))
@@ -378,6 +382,8 @@ def using_engine(engine: Engine) -> Iterator[None]:
 
 def _choose_mode(address: str, mode: str | None) -> None:
     """Set `_MODE` so that this process uses a token only if the cluster requires one.
+
+    A URL as address changes nothing.
 
     Ray by default uses any token that it finds, and then fails on a cluster without tokens.
 
@@ -448,7 +454,7 @@ def _digest(task: Callable[[A], Array], item: Any) -> str:
 def _keep(
     task: Callable[[A], Array], result_and_item: tuple[KeptArray, A]
 ) -> tuple[KeptArray, Array | None]:
-    """Run a task, and write its array to a URL; for a folder, return the array unwritten."""
+    """Run a task. Return its file and the array to write; `None` if it was written to a URL."""
     result, item = result_and_item
     array = task(item)
     if not result.is_remote:
@@ -508,7 +514,7 @@ def receiving_reports(queue: Any) -> Iterator[None]:
 def _run_task(
     task: Callable[[A], B], item: A, threads: int, version: str, folder: Path, reports: Any
 ) -> B:
-    """Run a task on a machine of a cluster."""
+    """Return the result of a task on a machine of a cluster; refuse another package version."""
     from threadpoolctl import threadpool_limits
 
     if version != __version__:
@@ -531,7 +537,7 @@ def _run_task(
 
 
 def _result(reference: Any) -> Any:
-    """Return the result of a task, or raise its error."""
+    """Return the result of a task; raise its error, or MissingError if its workers were lost."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:

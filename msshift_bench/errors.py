@@ -74,7 +74,7 @@ class Finding:
         code: stable identifier, e.g. ``"field-count"``; it never changes between versions.
         message: one sentence: the wrong value, and the expected value.
         source: the file, as the user named it, or another origin; ``""`` if there is none.
-        line: 1-based line number in ``source``; 0 if the finding is about the complete source.
+        line: 1-based line number in ``source``; 0 if unknown, or for the complete source.
         fix: one sentence: how to correct it; ``""`` if the message contains the fix.
         severity: ``"error"`` stops the command; ``"warning"`` is counted and shown.
     """
@@ -108,7 +108,7 @@ def format_findings(
     *,
     examples: int = EXAMPLES,
 ) -> list[str]:
-    """Return findings as the lines of a message, grouped by code.
+    """Return findings as the lines of a message, grouped by code; `[]` without findings.
 
     Args:
         findings: the findings; at least the first few of each code.
@@ -344,7 +344,7 @@ def check_installed(module: str, extra: str, what: str) -> None:
 
 
 def name_of(folder: Path) -> str:
-    """Return the last part of a folder's path, for manifests and reports.
+    """Return the last part of a folder's resolved path, for manifests and reports.
 
     Raises:
         UsageError: if it is not UTF-8.
@@ -360,7 +360,7 @@ def name_of(folder: Path) -> str:
 class FindingLog:
     """Log of findings while data are read, so that one error reports all.
 
-    It keeps at most `MAX_FINDINGS` findings of a code, and counts all.
+    It keeps at most `MAX_FINDINGS` findings of a code, and counts all (`len`).
     """
 
     def __init__(self) -> None:
@@ -388,7 +388,7 @@ class FindingLog:
 
 
 def first_few(names: Iterable[str], count: int = 5) -> str:
-    """Return the first `count` names in sorted order, for a message; "..." replaces the rest."""
+    """Return the first `count` sorted names, joined by commas; "..." replaces the rest."""
     ordered = sorted(names)
     return ", ".join(ordered[:count]) + (", ..." if len(ordered) > count else "")
 

@@ -105,6 +105,7 @@ class Exclusions:
         Raises:
             NotFoundError: if the file of its pairs is missing.
             IntegrityError: if the file has changed.
+            CollectionError: if the file is malformed or empty.
         """
         if facts is None:
             return cls()
@@ -121,7 +122,10 @@ class Exclusions:
 
     @property
     def facts(self) -> str | dict[str, object] | None:
-        """The exclusions as JSON values for manifests, sidecars and results; `None` for none."""
+        """The exclusions as JSON values for manifests, sidecars and results; `None` for none.
+
+        They are ``"own-id"``, or the number and digest of the pairs.
+        """
         own = OWN_ID if self.own_ids else None
         return {"pairs": self._count, "sha256": self.sha256} if self.pairs else own
 
@@ -138,7 +142,7 @@ class Exclusions:
 
     @property
     def lines(self) -> str:
-        """The pairs, sorted, as the lines of a file."""
+        """The pairs, sorted, as lines ``query_id TAB doc_id``; "" without pairs."""
         return _lines(self.pairs)
 
     def joined(self, given: Exclusions, place: str) -> Exclusions:
@@ -159,17 +163,17 @@ class Exclusions:
         return self or given
 
     def of_query(self, query_id: str) -> tuple[str, ...]:
-        """Return the excluded doc_ids of a query."""
+        """Return the excluded doc_ids of a query; `()` if there are none."""
         return (query_id,) if self.own_ids else self.pairs.get(query_id, ())
 
     def most(self, rows: Iterable[Row]) -> int:
-        """Return the largest number of excluded passages of one query in `rows`."""
+        """Return the largest number of excluded passages of one query in `rows`; 0 for no rows."""
         return max((len(self.of_query(row.query_id)) for row in rows), default=0) if self else 0
 
     def left(
         self, query_id: str, values: Mapping[str, _Score], depth: int | None = None
     ) -> dict[str, _Score]:
-        """Return a query's ranking or judgements without its excluded passages.
+        """Return a query's ranking or judgements without its excluded passages, order unchanged.
 
         Args:
             query_id: the query.
@@ -181,7 +185,7 @@ class Exclusions:
         return dict(pairs[:depth])
 
     def barring(self, rows: Sequence[Row]) -> list[Row]:
-        """Return training queries with their excluded passages added to the relevant ones.
+        """Return training queries with their excluded passages added as relevant (relevance 1).
 
         So no excluded passage can become a negative: negatives are never relevant.
         """
@@ -200,8 +204,8 @@ class Exclusions:
             name: the collection's name, for the message.
 
         Raises:
-            UsageError: if no query has a pair. For `own_ids`: if no passage has the id of a query,
-                or most such passages do not contain the query's text.
+            UsageError: if there are pairs, but none for these queries. For `own_ids`: if no passage
+                has a query's id, or most such passages do not contain the query's text.
         """
         if self.pairs and self.pairs.keys().isdisjoint(queries):
             raise UsageError(

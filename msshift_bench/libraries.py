@@ -37,7 +37,8 @@ class Library:
         what: the feature that needs it, for messages.
 
     Raises:
-        MissingExtraError: when an attribute is read and the module is not installed.
+        MissingExtraError: when an attribute is read and the module is not installed; a
+            ModuleNotFoundError for a required dependency.
 
     Examples:
         >>> json: Any = Library("json", extra="")

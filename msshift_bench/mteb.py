@@ -88,7 +88,7 @@ def _metadata(dataset: Dataset, shift: Shift, test: str) -> Any:
 
 
 def _corpus(source: Collection) -> Any:
-    """Return the passages as a dataset for MTEB, with titles in their own column."""
+    """Return the passages as a dataset for MTEB; the column of titles has "" for no title."""
     rows = (
         {
             "id": passage.doc_id,
@@ -128,7 +128,11 @@ def _task_class() -> Any:
         def evaluate(
             self, model: Any, *args: Any, prediction_folder: Path | None = None, **options: Any
         ) -> Any:
-            """Run a model; raise an error if the prediction file is from another model."""
+            """Return MTEB's result of a model.
+
+            Raises:
+                UsageError: if the prediction file is from another model.
+            """
             path = prediction_folder and prediction_folder / self.prediction_file_name
             if path and path.exists():
                 earlier = json.loads(path.read_text("utf-8")).get(MTEB_META, {}).get("model_name")

@@ -26,10 +26,10 @@ SPLITS = ("train", "validation", "test")
 """Splits of every experiment, in the order in which they are written."""
 
 UNUSED = "unused"
-"""Place of queries in no split: groups with more queries are cut to equal numbers for training."""
+"""Name for queries in no split: groups with more queries are cut to equal numbers for training."""
 
 PLACES = (*SPLITS, UNUSED)
-"""All places of a shift's queries: the splits, and `UNUSED`."""
+"""All values for where a shift puts a query: a split, or `UNUSED`."""
 
 OTHERS = "others"
 """Label of a query that belongs to no group of a shift."""
@@ -88,7 +88,7 @@ class Row(NamedTuple):
 
     Attributes:
         query_id: the query's id.
-        text: the query's text.
+        text: the query's text; "" in a data set with ids only.
         group: the query's group, or `OTHERS`.
         relevant_doc_ids: the sorted doc_ids of passages with a relevance of at least 1.
         relevances: their relevances, in the same order.

@@ -31,7 +31,7 @@ def keyed_number(name: str, key: str = "", size: int = 8) -> int:
 
 
 def keyed_hashes(names: Iterable[str], key: str = "", size: int = 8) -> bytes:
-    """Return the concatenated hashes of names; see `keyed_hash`."""
+    """Return the hashes of names, concatenated in their order; see `keyed_hash`."""
     secret = key.encode()
     return b"".join(
         hashlib.blake2b(name.encode(), digest_size=size, key=secret).digest() for name in names
@@ -67,6 +67,8 @@ class KeyedDraws:
 
 class KeyedDigits:
     """A few dozen random draws that the key determines: the digits of one 512-bit number.
+
+    When the number is used up, every further draw is 0.
 
     Args:
         key: e.g. the size of a collection and the purpose; different keys give independent draws.

@@ -35,7 +35,7 @@ def added_field(default: Any, **limits: Any) -> Any:
 
 
 def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
-    """Return an error that lists findings, each with its line if it is known.
+    """Return, and do not raise, an error that lists findings, each with its line if it is known.
 
     Args:
         source: the file or the table with the values.
@@ -104,7 +104,7 @@ class Table(Checked):
             hint_for: function that returns a hint for the message, given an unknown field's name.
 
         Raises:
-            UsageError: for unknown fields and wrong values; the message lists all.
+            UsageError: for unknown fields, or else for wrong values; the message lists all.
         """
         if not changes:
             return self
@@ -124,7 +124,7 @@ class Table(Checked):
         ``...``; the default of a nested table is `None`.
 
         Args:
-            prefix: text before each name.
+            prefix: text before each name, but not before names of nested tables' fields.
         """
         for name, field in cls.model_fields.items():
             default = None if isinstance(field.default, Table) else field.default
@@ -135,7 +135,7 @@ class Table(Checked):
 
     @classmethod
     def check_names(cls, changes: Iterable[str], hint_for: Callable[[str], str]) -> None:
-        """Raise an error that lists the unknown fields of `changes`; see `with_changes`."""
+        """Raise UsageError with the unknown fields of `changes`, if any; see `with_changes`."""
         label = getattr(cls, "name", cls.__name__)
         names = [name for name, _ in cls.defaults()]
         unknown = []

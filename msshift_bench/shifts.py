@@ -79,7 +79,7 @@ class Shift:
         train_size: training queries per group in the paper, or ``"all"`` for all queries of each
             group. In smaller collections, it is the number that the smallest group has left.
         rules: the labelling rules of the builder; the first is the default of ``rebuilt``.
-        builder: ``module:function`` that groups queries.
+        builder: ``module:function`` that groups queries; "" if no build can make the shift.
         takes_tests: whether a build accepts test queries instead of sampling them; the release of
             `length` has such test queries.
         takes_encoder: whether the groups depend on embeddings of the queries.
@@ -125,7 +125,7 @@ class Shift:
         return (_TEST,) if self.by_size else tuple(self.groups)
 
     def test_set_of(self, model: str) -> str:
-        """Return the test set of a model's experiment.
+        """Return the name of the test set of a model's experiment.
 
         Args:
             model: the model's held-out group; if `by_size`, its training set.
@@ -145,7 +145,10 @@ class Shift:
         return tuple(self.groups)[-1] if self.by_size else tested
 
     def training_of(self, model: str) -> str:
-        """Return a model's training data in words, e.g. ``without short`` or ``for all groups``."""
+        """Return a model's training data in words: ``without short``, or ``for all groups``.
+
+        If `by_size`, it is e.g. ``on extrapolation``.
+        """
         if model == "all":
             return "for all groups"
         return f"{'on' if self.by_size else 'without'} {model}"
@@ -154,7 +157,7 @@ class Shift:
         """Return the shift with training sets of one size, e.g. ``restrain-14k``.
 
         Args:
-            size: the number of training queries of each set, 1 or more.
+            size: the number of training queries of each set, 1 or more; thousands become ``k``.
         """
         thousands, rest = divmod(size, _THOUSAND)
         name = str(size) if rest or not thousands else f"{thousands}k"
@@ -348,7 +351,10 @@ class LabelledShift(str):
 
 
 class _Shifts(Mapping[str, Shift]):
-    """The table of shifts; it also returns `SIZED` shifts for any size, but does not list them."""
+    """The table of shifts; it also returns `SIZED` shifts for any size, but does not list them.
+
+    Only the shortest name of a size is a key: ``restrain-1k``, not ``restrain-1000``.
+    """
 
     def __init__(self, shifts: Iterable[Shift]) -> None:
         self._shifts = {shift.name: shift for shift in shifts}
@@ -423,7 +429,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     """Return sorted names of shifts.
 
     The names in `SHIFTS` are first, in its order. Then come shifts of `SIZED`, sorted by size, then
-    labelled shifts, sorted by name.
+    labelled shifts, sorted by name. Other names raise KeyError.
     """
     fixed = list(SHIFTS)
 
@@ -466,7 +472,7 @@ def shift_names(
     what: str = "shift",
     known: Mapping[str, Shift] = SHIFTS,
 ) -> list[str]:
-    """Return the names of shifts, without duplicates.
+    """Return the names of shifts in the given order, without duplicates; `[]` for no shifts.
 
     Args:
         given: the shifts.
@@ -534,7 +540,8 @@ def parse_config(config: str, known: Mapping[str, Shift] = SHIFTS) -> tuple[Shif
         known: the table of shifts: `SHIFTS`, or the result of `known_shifts`.
 
     Raises:
-        UnknownNameError: for an unknown config; the message suggests the nearest.
+        UnknownNameError: for an unknown config, or a config of triples; the message suggests the
+            nearest.
     """
     if config in known:
         return known[config], None

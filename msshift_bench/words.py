@@ -49,7 +49,7 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 
 def find_words(text: str, words: str) -> list[str]:
-    """Return the words of a text, in their order.
+    """Return the words of a text, in their order; `[]` if there are none.
 
     Args:
         text: the text.
@@ -68,7 +68,11 @@ def find_words(text: str, words: str) -> list[str]:
 
 
 def divide(text: str, words: str) -> str:
-    """Return a text with single spaces between its words; ``whitespace`` returns it unchanged."""
+    """Return a text with single spaces between its words; ``whitespace`` returns it unchanged.
+
+    Raises:
+        UnknownNameError: if `words` is not in `WORDS`.
+    """
     return text if words == WHITESPACE else " ".join(find_words(text, words))
 
 

@@ -92,7 +92,7 @@ def _root(
 
 
 def make_app(word: str = "") -> typer.Typer:
-    """Return the Typer app; if `word` is a command's first word, with only these commands.
+    """Return the Typer app; if `word` is a first word of commands, with only these, else all.
 
     Building the parsers of all commands takes longer than parsing a short run.
     """
@@ -139,7 +139,7 @@ app = make_app()
 
 
 def main() -> None:
-    """Run the command line; the console script calls this."""
+    """Run the command line for `sys.argv`; it ends with SystemExit, and a bug's error is raised."""
     try:
         open_missing_streams()
         check_locks()

@@ -342,7 +342,10 @@ def _align(
     plot: Path | None,
     score: Callable[[], dict[str, dict[str, float]]] | None = None,
 ) -> Result:
-    """Return the alignment of a file's scores, or of the scores that `score` returns; draw it."""
+    """Return the alignment of a file's scores, or of the scores that `score` returns.
+
+    It is drawn in the file `plot`, if given. Several files raise UsageError.
+    """
     from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
     from msshift_bench.output import check_plot
 

@@ -262,7 +262,10 @@ def _list_all(data: str, chosen: str) -> None:
 
 
 def _find(data: str) -> Dataset | None:
-    """Return the opened data set; `None` if `data` is the default and cannot be opened."""
+    """Return the opened data set; `None` if the default is missing or unreadable.
+
+    A data set that is named, also by ``MSSHIFT_HOME``, raises its error.
+    """
     from msshift_bench.data import HOME_VARIABLE, open_dataset
 
     try:
@@ -291,7 +294,7 @@ def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
 
 
 def _shift_table(shift: Shift, dataset: Dataset | None) -> Table:
-    """Return a row per group: its queries in the data set and in the release, and counts."""
+    """Return a table with a row per group: its queries in words; if built, numbers of queries."""
     from msshift_bench.output import Table
 
     rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"

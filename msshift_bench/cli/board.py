@@ -154,7 +154,10 @@ def _print_findings(findings: Iterable[Finding]) -> None:
 
 
 def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
-    """Check a row, and print its commands, or compare it with runs."""
+    """Check a row, and print its commands, or compare it with runs; exit with 1 on a difference.
+
+    A refused row also exits with 1.
+    """
     from msshift_bench.leaderboard import check_entry, load_entries, repeat_entry
 
     rows = {row.description.name: row for row in load_entries(root)}

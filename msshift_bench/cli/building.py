@@ -208,7 +208,9 @@ def build(
 
 
 def _cut(name: str, source: str | None, dataset: Path) -> BuiltSlice:
-    """Return a slice, cut into the folder of its name next to the data set; print changed texts.
+    """Return a slice, cut into the folder of its name next to the data set.
+
+    Ids of changed texts are printed.
 
     Raises:
         UsageError: if `source` is `None`, and the folder has no slice.
@@ -248,7 +250,11 @@ def _builder_options(
     topic_size: int | None,
     test_sets: Sequence[Path] | None,
 ) -> dict[str, dict[str, object]]:
-    """Return the builder options: shift -> option name -> value."""
+    """Return the builder options: shift -> option name -> value.
+
+    Raises:
+        UsageError: for a wrong ``--rule``, or encoder options without a shift that needs them.
+    """
     rules = options.pairs("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
     chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules}
     every_shift = {**SHIFTS, **SIZED}
@@ -374,7 +380,7 @@ def import_(
 
 
 def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
-    """Add the texts to a data set with ids only, and print its manifest."""
+    """Add the texts to a data set, unless it has texts, and print its manifest."""
     from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.write import hydrate_dataset
 

@@ -40,7 +40,7 @@ class _BriefHelp:
     """A command whose help text omits the types of switches and the line of --help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, including typer's own."""
+        """Return the parameters, including typer's own, without these parts of the help text."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if isinstance(parameter, TyperOption):
@@ -58,7 +58,7 @@ class Command(_BriefHelp, TyperCommand):
     """A command whose numbers need plain digits, with defaults from `msshift.toml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse the arguments, and check that numbers have plain digits.
+        """Parse the arguments as typer does, but first check that numbers have plain digits.
 
         Python also reads ``1_0`` as 10, and the digits of every script.
 
@@ -142,7 +142,7 @@ def _flat_parameters(
 
 
 def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:
-    """Return a docstring's text, and its examples, the last part of the help text."""
+    """Return a docstring's text, and its examples (at least one), the end of the help text."""
     text, *examples = inspect.cleandoc(str(function.__doc__)).split("\n\nExample: ")
     lines = [" ".join(example.split()) for example in examples]
     if len(lines) == 1:

@@ -40,11 +40,11 @@ _READ_RECIPES = ("demo", "experiment", "list", "pretrain", "run")
 
 
 ConfigFile = Mapping[str, tuple[Any, str]]
-"""The settings of a file: key -> its value, and its place as FILE:LINE. Paths are absolute."""
+"""The settings of a file: key -> its value, and FILE:LINE. Paths are absolute."""
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Return the settings in a file.
+    """Return the settings that a file contains.
 
     Raises:
         NotFoundError: if the file does not exist.
@@ -107,7 +107,10 @@ def _resolve(key: str, value: Any, folder: Path) -> Any:
 
 
 def find_config() -> ConfigFile | None:
-    """Return the settings in the nearest file, from the current folder up to the user's home.
+    """Return the settings in the file of `CONFIG_VARIABLE`, or else the nearest file.
+
+    The search is from the current folder up to the user's home, or else the root. It returns `None`
+    if no file is found.
 
     Raises:
         NotFoundError: if the path in `CONFIG_VARIABLE` does not exist.
@@ -129,7 +132,8 @@ def apply_config(context: Any) -> None:
     """Set options that were not typed from the configuration file, and print their keys on stderr.
 
     The data set, the shifts and the words become arguments of the command. The collection, the
-    cache and the folder of recipes become environment variables until the command ends.
+    cache and the folder of recipes become environment variables until the command ends. With
+    ``--test``, ``--qrels`` or ``--published``, the file's shifts are ignored.
 
     Args:
         context: typer's context of the command.

@@ -259,7 +259,11 @@ def variants(
 
 
 def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
-    """Return the queries of a file, or the test queries of a data set: query_id -> text."""
+    """Return the queries of a file, or the test queries of a data set: query_id -> text.
+
+    Raises:
+        UsageError: if the data set has ids only, or a file and shifts are given.
+    """
     from msshift_bench.data import open_dataset, read_queries
 
     if queries is not None:

@@ -24,8 +24,8 @@ _LONGEST = 100
 
 
 Failure = tuple[str, int]
-"""The message (place, error, fix; "" after a broken pipe), and the exit code: 2 if the user can
-correct the request, 3 if the system refuses it."""
+"""The message (path, error, fix; "" after a broken pipe), and the exit code: 1 if data failed a
+check, 2 if the user can correct the request, 3 if the system refuses it."""
 
 
 _USAGE: Mapping[int, str] = {
@@ -54,7 +54,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def explain(error: BaseException) -> Failure | None:
-    """Return the message and exit code for an error; `None` if the error is a bug."""
+    """Return the message and exit code for an error, or else its cause; `None` for a bug."""
     text = str(error)
     if isinstance(error, MsShiftError):
         return text, error.exit_code
@@ -127,6 +127,8 @@ def open_missing_streams() -> None:
 
 def report_error(error: Exception) -> int:
     """Print an error on stderr, with its traceback if `DEBUG` is set; return the exit code.
+
+    The error of a broken pipe is not printed.
 
     Raises:
         Exception: the error itself, if it is a bug.

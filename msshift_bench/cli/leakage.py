@@ -1,4 +1,4 @@
-"""``msshift leakage``: find and remove training queries that leak a test set."""
+"""``msshift leakage``: find, remove and study training queries that leak a test set."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def find(
 
 
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
-    """Count the test queries that the training queries of a data set leak, and print the counts."""
+    """Count the test queries that a data set's training queries leak; record and print them."""
     from msshift_bench.checked import as_json
     from msshift_bench.data import find_dataset_folder, open_dataset
     from msshift_bench.dataset_builders.audit import add_split_leakage
@@ -192,7 +192,7 @@ def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any
 
 
 def _split_layout(figures: Figures) -> list[Section]:
-    """Return a row per experiment, and a column per tier."""
+    """Return one table with a row per experiment, and a column per tier."""
     from msshift_bench.evaluation import Section
     from msshift_bench.output import COUNT, Head, pivot
 

@@ -161,14 +161,14 @@ def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_collection(collection: str | None) -> str | None:
-    """Return `collection`, or by default the collection in ``MSSHIFT_COLLECTION``."""
+    """Return `collection`, or else the collection in ``MSSHIFT_COLLECTION``, or else `None`."""
     from msshift_bench.data import COLLECTION_VARIABLE
 
     return collection or os.environ.get(COLLECTION_VARIABLE)
 
 
 def files_of_collection(collection: str | None) -> list[Path]:
-    """Return the files in a collection's folder; `[]` if the collection is not a folder."""
+    """Return the entries of a collection's folder; `[]` if the collection is not a folder."""
     name = named_collection(collection)
     folder = Path(name).expanduser() if name else None
     return list(folder.iterdir()) if folder and folder.is_dir() else []
@@ -189,11 +189,11 @@ def whole_numbers(option: str, text: str) -> list[int]:
 def pairs(
     option: str, texts: Iterable[str] | None, form: str, *, repeated: bool = False
 ) -> list[tuple[str, str]]:
-    """Return the names and values in an option's texts ``NAME=VALUE``.
+    """Return the names and values in an option's texts ``NAME=VALUE``, in their order.
 
     Args:
         option: the option's name, for messages.
-        texts: the texts.
+        texts: the texts; `None` if the option was not given.
         form: the expected form, for messages, e.g. ``"NAME=PATH, e.g. dl19=./trec-dl-2019"``.
         repeated: whether a name may have several values.
 
@@ -226,6 +226,9 @@ def replacements(
 
     Values are parsed as TOML: a number, true, false, a list, a table. A value that is not TOML
     stays a string, so a word or a path needs no quotes.
+
+    Raises:
+        UsageError: see `pairs`.
     """
     values: dict[str, Any] = dict(pairs(option, texts, f"KEY=VALUE, e.g. {example}"))
     for name, text in values.items():
@@ -237,7 +240,7 @@ def replacements(
 def with_settings(
     encoder: str | None, texts: Sequence[str] | None, pooling: str | None = None
 ) -> str | EncoderSpec | None:
-    """Return an encoder with its ``--encoder-set`` settings; without settings, its name."""
+    """Return an encoder with its ``--encoder-set`` settings; else its name or `None`."""
     if not texts:
         return encoder
     from msshift_bench.encoders import EncoderSpec, ModelSettings
@@ -347,6 +350,7 @@ class Cluster:
 
         Raises:
             UsageError: if `--wait` is given without a cluster.
+            MissingExtraError: if a cluster is given and Ray is not installed.
         """
         from msshift_bench.engine import Engine, using_engine
 
@@ -408,7 +412,7 @@ class Scoring:
     exclude: Exclude = None
 
     def settings(self) -> Settings:
-        """Return the settings of an evaluation."""
+        """Return the settings of an evaluation, with the errors of `Settings`."""
         from msshift_bench.evaluation import Settings
 
         return Settings(**asdict(self))
@@ -433,7 +437,7 @@ class Printing:
     ] = False
 
     def __post_init__(self) -> None:
-        """Check the ending of the file, before anything is computed."""
+        """Check the ending of the file before anything is computed; raise UnknownNameError."""
         if self.output is not None and self.output.suffix not in (".json", ".csv", ".parquet"):
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
@@ -454,11 +458,11 @@ class Printing:
     def show(self, result: Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
 
-        The file comes first: whoever reads the tables may stop before their end.
+        The file is written first, because the reader of a pipe may stop before the tables' end.
 
         Args:
             result: the result.
-            view: what its tables are to show, as its layout takes it.
+            view: arguments of the result's layout, e.g. ``delta``.
         """
         if self.output is not None:
             if self.output.suffix == ".json":

@@ -30,7 +30,8 @@ def _print_styled(text: str, code: int) -> None:
 def print_tables(tables: Iterable[Table], notes: Iterable[str] = (), chosen: str = "text") -> None:
     """Print tables, and below them notes: policies, versions and warnings, one line each.
 
-    As text, a table wider than the screen is not folded.
+    As text, a table wider than the screen is not folded. `chosen` is ``text`` or a name in
+    `RENDERERS`.
     """
     from msshift_bench.output import RENDERERS, render_notes, to_text
 
@@ -60,19 +61,19 @@ def print_answers(answers: Sequence[Answer], chosen: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a result as JSON on stdout."""
+    """Print a result as JSON on stdout; NaN and infinity raise ValueError."""
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def show(account: Summary, chosen: str) -> None:
-    """Print an account; see `show_facts`."""
+    """Print a summary in the format `chosen`; see `show_facts`."""
     show_facts(account.facts, chosen, account.tables, account.notes)
 
 
 def show_facts(
     facts: Mapping[str, Any], chosen: str, tables: Iterable[Table] = (), notes: Iterable[str] = ()
 ) -> None:
-    """Print facts as JSON, or the tables with the notes below them."""
+    """Print facts if `chosen` is ``json``; otherwise the tables with the notes below them."""
     if chosen == "json":
         print_json(facts)
     else:
@@ -107,8 +108,8 @@ def check_outputs(
 
     Raises:
         NotFoundError: if an output's folder does not exist.
-        UsageError: if an output cannot be a file, is an input, is given twice, or would overwrite
-            a TOML file or an annotated sheet.
+        UsageError: if an output cannot be a file, is an input or in one, is given twice, is being
+            written, or would overwrite a TOML file or an annotated sheet.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     wanted = [output for output in outputs if output is not None]

@@ -170,10 +170,10 @@ def _write_per_query(result: Result, path: Path | None) -> None:
 def _check(
     runs: Sequence[str], test_set: TestSet | None, scoring: options.Scoring, chosen: str
 ) -> None:
-    """Print the warnings and errors of runs.
+    """Print the warnings of runs on stderr; as JSON, also all findings on stdout.
 
     Raises:
-        RunError: if a run cannot be scored.
+        RunError: if runs cannot be scored; with all errors.
     """
     from msshift_bench.evaluation import judgements_of
     from msshift_bench.runs import run_sources, validate_run

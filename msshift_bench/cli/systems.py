@@ -152,7 +152,7 @@ def run(
 
 
 def _show_plan(plan: Plan, chosen: str) -> None:
-    """Print the runs of a plan, and check that this machine can make them.
+    """Print the runs of a plan with their states, and check that this machine can make them.
 
     Raises:
         MissingError: if something is missing for a run.

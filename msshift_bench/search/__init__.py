@@ -1,6 +1,6 @@
 """Search by BM25 and by vectors, with one order of passages for all systems.
 
-The room may use `arrays`, `libraries`, `plumbing`, `records`, `errors` and `words`.
+The package may use `arrays`, `libraries`, `plumbing`, `records`, `errors` and `words`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, cached_index, stemmer_version

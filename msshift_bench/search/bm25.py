@@ -123,6 +123,9 @@ class Bm25Parameters:
         depth: passages per ranking, at least 1.
         engine: ``bm25s`` or ``rank_bm25``.
         words: the division of texts into words, a name in `WORDS`.
+
+    Raises:
+        UsageError: for a value out of range, or an unknown name (UnknownNameError).
     """
 
     k1: float = 0.82
@@ -188,8 +191,8 @@ class _Terms:
     """The terms of a collection's passages.
 
     Args:
-        numbers: the numbers of all terms, passage by passage.
-        lengths: the number of terms of each passage.
+        numbers: the vocabulary number of each occurrence of a term, passage by passage.
+        lengths: the number of occurrences in each passage.
         vocabulary: the number of different terms.
     """
 
@@ -253,7 +256,7 @@ class _RankBm25:
         self._constant = parameters.k1 + 1
 
     def get_scores_from_ids(self, terms: list[int]) -> Vectors:
-        """Return the scores of all passages; the name is the same as in bm25s."""
+        """Return the score of each passage, by row, for terms' numbers; named as in bm25s."""
         return np.asarray(self._index.get_scores(terms) / self._constant, np.float32)
 
 
@@ -270,7 +273,7 @@ class Bm25:
 
     Raises:
         DataError: if no passage contains a word.
-        MissingExtraError: if the engine is not installed.
+        MissingExtraError: if the engine, its stemmer, or numba (`check_compiler`) is not installed.
     """
 
     def __init__(
@@ -306,7 +309,10 @@ class Bm25:
 
         Args:
             folder: the folder of the index; its files are not checked.
-            parameters: the parameters of the index; the depth may differ.
+            parameters: the parameters of the index, which are not checked; the depth may differ.
+
+        Raises:
+            OSError, ValueError: if a file is missing or malformed.
         """
         index = cls.__new__(cls)
         index.parameters = parameters
@@ -330,7 +336,7 @@ class Bm25:
         self._index = _bm25s_index(terms, tokenizer.get_vocab_dict(), parameters)
 
     def save(self, folder: Path) -> None:
-        """Write the index into an empty folder: files of bm25s, and the doc_ids.
+        """Write an index of the engine bm25s into an empty folder: its files, and the doc_ids.
 
         Raises:
             OSError: if a file cannot be written.
@@ -342,7 +348,7 @@ class Bm25:
     def terms_of(self, text: str) -> list[int]:
         """Return the numbers of a text's terms in the index, in the order of the text.
 
-        Stop words, and terms that no passage contains, are left out.
+        Stop words, and terms that no passage contains, are left out. A repeated term is repeated.
         """
         tokens = self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)
         numbers: list[int] = next(tokens)
@@ -352,6 +358,7 @@ class Bm25:
         """Yield a ranking for each query, in the order of the queries.
 
         Rankings do not depend on the number of threads. Queries are streamed in batches of `BATCH`.
+        A query without a term of the index has an empty ranking.
 
         Args:
             texts: the queries.
@@ -386,8 +393,8 @@ class Bm25:
             depth: passages per query; by default `parameters.depth`.
 
         Returns:
-            Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
-            if a query matches fewer passages.
+            Rows of passages in the collection, of shape ``(queries, min(depth, passages))``, in any
+            order; -1 if a query matches fewer passages.
         """
         scores, places = unpack(self._top_k(texts, depth))
         return np.where(scores > 0, self.ids.sorted[places], -1)
@@ -397,7 +404,7 @@ class Bm25:
 
         Args:
             texts: the queries.
-            rows: for each query, rows of the collection.
+            rows: for each query, the rows of its passages in the collection.
         """
         for text, places in zip(texts, rows, strict=True):
             yield self._index.get_scores_from_ids(self.terms_of(text))[places]
@@ -422,7 +429,11 @@ class Bm25:
 def _terms_of(
     passages: Iterable[Passage], parameters: Bm25Parameters
 ) -> tuple[Any, PassageIds, _Terms]:
-    """Return a tokenizer with the passages' vocabulary, the doc_ids, and the terms."""
+    """Return a tokenizer with the passages' vocabulary, the doc_ids, and the terms.
+
+    Raises:
+        DataError: if no passage contains a word.
+    """
     doc_ids: list[str] = []
 
     def texts() -> Iterator[str]:

@@ -43,6 +43,8 @@ _SEPARATORS = _Separators()
 def content_words(text: str, words: str = WHITESPACE) -> list[str]:
     """Return a text's lower-cased words of two or more letters or digits, without `STOP_WORDS`.
 
+    Words are in the order of the text, repetitions included.
+
     Args:
         text: the text.
         words: the division into words, a name in `WORDS`. If it is not ``whitespace``, single
@@ -54,7 +56,7 @@ def content_words(text: str, words: str = WHITESPACE) -> list[str]:
 
 
 def normalise(text: str, words: str = WHITESPACE) -> str:
-    """Return a text in lower case, without accents, with single spaces between words.
+    """Return a text in lower case, without accents, with single spaces between words; "" for none.
 
     - An apostrophe between two letters is removed: ``what's`` becomes ``whats``.
     - All other punctuation separates words: ``1.5`` becomes ``1 5``.
@@ -74,7 +76,7 @@ def sorted_words(text: str, words: str = WHITESPACE) -> str:
 
 
 def warn_of_words(texts: Collection[str], words: str = WHITESPACE) -> None:
-    """Log a warning if `words` is the wrong division for most texts.
+    """Log a warning if `words` is the wrong division for more than half of the texts.
 
     It warns of non-ASCII texts that are one word: Chinese, Japanese and Thai have no spaces between
     words. With `WHITESPACE` it also warns of marks within words. In Hindi, Tamil or Bengali, bm25s'

@@ -53,7 +53,7 @@ _NONE = np.iinfo(np.int64).min
 
 
 class PassageIds:
-    """The doc_ids of a collection by row, with their places in ascending order.
+    """The doc_ids of a collection by row, its order from 0, with their places in ascending order.
 
     Args:
         doc_ids: the ids, in the collection's order.
@@ -115,7 +115,7 @@ def unpack(keys: Ints) -> tuple[Vectors, Ints]:
 
 
 def rankings_of(best: Ints, ids: PassageIds) -> list[Ranking]:
-    """Return a ranking for each query.
+    """Return a ranking for each query; `{}` for a query without passages.
 
     Args:
         best: packed passages, e.g. `TopK.keys`, of shape ``(queries, depth)``.
@@ -150,7 +150,7 @@ class TopK:
         ids: the collection's doc_ids.
         queries: the number of queries.
         depth: passages per query, at least 1.
-        floor: passages with this score or a lower score are not ranked.
+        floor: passages with this score or a lower score are not ranked; by default all are ranked.
     """
 
     def __init__(self, ids: PassageIds, queries: int, depth: int, floor: float = -math.inf) -> None:
@@ -179,7 +179,7 @@ class TopK:
         Args:
             scores: scores of shape ``(queries, passages)``; NaN is not ranked.
             start: the row of the first passage.
-            queries: the queries of the scores; by default all.
+            queries: the slice of queries, in the order of the scores; by default all.
         """
         order = self.ids.order[start : start + scores.shape[1]]
         for query, values in zip(range(len(self._keys))[queries], scores, strict=True):
@@ -189,7 +189,7 @@ class TopK:
         """Add the scores of some passages for one query.
 
         Args:
-            query: the position of the query.
+            query: the index of the query, from 0.
             scores: scores of shape ``(passages,)``; NaN is not ranked.
             rows: the row of each passage, without repetition, also over several calls.
         """
@@ -255,12 +255,12 @@ class TopK:
 
         Args:
             query_terms: the matrix of queries and terms.
-            postings: the matrix of terms and passages, an inverted index. The passages of each term
-                must be ascending, and no product negative.
+            postings: the matrix of terms and passages, an inverted index. Column 0 is the row
+                `start`. The passages of each term must be ascending, and no product negative.
             start: the row of the first passage.
             size: the number of passages.
-            queries: the queries to search for; by default all. Several threads may add to different
-                queries.
+            queries: the slice of queries to search for; by default all. Several threads may add to
+                different queries.
 
         Raises:
             MissingExtraError: if numba is needed and not installed.
@@ -355,7 +355,11 @@ def _into_keys(
 
 @cache
 def _compiled() -> Callable[..., None]:
-    """Return `_into_keys`, compiled, and cached on disk for other processes if possible."""
+    """Return `_into_keys`, compiled, and cached on disk for other processes if possible.
+
+    Raises:
+        MissingExtraError: if numba is not installed.
+    """
     fast = require("numba", "bm25", _NEEDED_FOR).njit(nogil=True)(_into_keys)
     with suppress(RuntimeError):
         fast.enable_caching()
