@@ -43,7 +43,7 @@ class MonoT5(Reranker):
     module_name = "MonoT5Scorer"
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that conflicts with others, and the problem."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from super().rules()
         if self.random and self.random.matching:
             yield (
@@ -53,7 +53,7 @@ class MonoT5(Reranker):
             )
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an untrained model: a T5 that has not learnt to rank."""
+        """Return an untrained model: a T5 that has not learnt to rank; see `load_model`."""
         with loading("encoder", encoder):
             scorer = _scorer(encoder, (self.query_length, self.passage_length))
         return sentence_transformers.CrossEncoder(modules=[scorer])
@@ -64,7 +64,8 @@ class MonoT5(Reranker):
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
-            DataError: if its weights are pickles.
+            DataError: if its weights are pickles, or its tokenizer is damaged.
+            UsageError: if the tokenizer splits "true" or "false".
         """
         del settings
         return load_module(_scorer_class(), where)

@@ -35,10 +35,10 @@ class RerankSearch(Scorer):
     """The settings of a reranker's search, which reorders BM25's first `depth` passages."""
 
     def check_model(self, model: Any) -> None:
-        """Check that the model returns one score or two classes.
+        """Check that the model returns at most two values per pair: a score, or two classes.
 
         Raises:
-            UsageError: if it has more classes.
+            UsageError: if it returns more.
         """
         if model.num_labels > 2:
             raise UsageError(
@@ -63,7 +63,13 @@ class RerankSearch(Scorer):
         yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield each query's ranking of BM25's first passages; read scores that are saved."""
+        """Yield (query_id, ranking) of BM25's first passages; read scores that are saved.
+
+        If BM25 finds nothing for a query, its ranking is empty.
+
+        Raises:
+            DataError: if a score is not finite.
+        """
         bm25 = run.bm25()
         run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
@@ -102,12 +108,10 @@ class RerankSearch(Scorer):
 class Reranker(Neural):
     """A system whose model computes one score per pair of a query and a passage.
 
-    The model reads at most `query_length` + `passage_length` tokens and cuts off the rest.
-
     Attributes:
         loss: ``binary``: the cross-entropy of each passage alone; ``softmax``: the cross-entropy
-            over the passages of a triple; ``hinge``: 0 if the relevant passage scores at least 1
-            above each negative.
+            over the passages of a triple; ``hinge``: how much the relevant passage's lead over each
+            negative is below 1, on average.
         search: how the model reranks.
     """
 
@@ -117,7 +121,7 @@ class Reranker(Neural):
     search: RerankSearch
 
     def tag(self, name: str) -> str:
-        """Return the run tag: the name, recipe and seed, without the depth of the reranking."""
+        """Return the run tag: the name, recipe and seed, without `Searcher.tag`."""
         return super().tag(name).removesuffix(self.search.tag)
 
     def judgement_loss(self, model: Any) -> Any:
@@ -155,7 +159,10 @@ class Reranker(Neural):
 
 
 class MonoBert(Reranker):
-    """monoBERT: a cross-encoder that reranks BM25."""
+    """monoBERT: a cross-encoder that reranks BM25.
+
+    It reads at most `query_length` + `passage_length` tokens of a pair, and cuts off the rest.
+    """
 
     name = "monobert"
 
@@ -192,8 +199,8 @@ def loss_of_scores(model: Any, compute_loss: Callable[[Any, Any], Any]) -> Any:
 
     Args:
         model: a CrossEncoder.
-        compute_loss: returns the loss for scores and labels. Scores have the shape (queries,
-            passages), with the relevant passage first.
+        compute_loss: returns the loss for scores and labels, the teacher's scores or `None`. Scores
+            have the shape (queries, passages), with the relevant passage first.
     """
 
     class Loss(torch.nn.Module):
@@ -235,7 +242,7 @@ def distance_to_teacher(scores: Any, teacher: Any, kind: str) -> Any:
 def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the score of each (query, passage): a logit, or a difference of two logits."""
+    """Return the score of each (query, passage): a logit, or the second logit minus the first."""
     scores: npt.NDArray[np.float32] = model.predict(
         list(pairs),
         batch_size=batch_size,

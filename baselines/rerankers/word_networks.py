@@ -49,7 +49,7 @@ class Knrm(WordReranker):
     finetune: bool = False
 
     def network(self, vectors: Any) -> Any:
-        """Return eleven kernels, whose levels and widths are trained, and a linear layer."""
+        """Return eleven kernels with trained levels and widths, and a linear layer."""
         freeze = not self.finetune
 
         class Network(torch.nn.Module):
@@ -103,7 +103,7 @@ class Duet(WordReranker):
             )
 
     def network(self, vectors: Any) -> Any:
-        """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
+        """Return the sum of both models, with rectifiers as in Capreolus; the paper has tanh."""
         nn, functional = torch.nn, torch.nn.functional
         recipe = self  # In the classes below, self is a module.
         filters, dimensions = self.filters, vectors.shape[1]

@@ -81,7 +81,7 @@ class WordTable:
 
     Attributes:
         words: the words, the most frequent first.
-        frequencies: the number of passages with each word.
+        frequencies: the number of passages with each word, in the order of `words`.
         passages: the number of the collection's passages.
         vectors: 32-bit floats of shape (words + 1, dimensions). Row 0 is zero; row i + 1 belongs to
             ``words[i]``.
@@ -140,7 +140,7 @@ def make_word_table(
         settings: the number of words, and how vectors are learnt.
         source: `COLLECTION`, or a file of vectors, plain or compressed. Each line has a word and
             its numbers; word2vec's first line may come before.
-        seed: the seed of random vectors, for words without a vector.
+        seed: the seed of random vectors, for words whose vector is missing or zero.
         division: how texts are divided into words (`WORDS`).
 
     Raises:
@@ -192,7 +192,10 @@ def make_word_table(
 def _neighbours(
     words: npt.NDArray[np.int64], passage_of: npt.NDArray[np.int64], size: int, window: int
 ) -> Any:
-    """Return how often two words are at most `window` words apart, a sparse symmetric matrix."""
+    """Return how often two words are at most `window` words apart, a sparse symmetric matrix.
+
+    `words` has the row of each word of the collection, in order; -1 is no row.
+    """
     from scipy.sparse import coo_array, csr_array
 
     counts = csr_array((size, size), dtype=np.float64)
@@ -247,7 +250,10 @@ def find_vectors(source: str) -> Path:
 
 
 def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
-    """Return the vectors of words from a file, shape (words, dimensions); 0 for missing words."""
+    """Return the vectors of words from a file, shape (words, dimensions); 0 for missing words.
+
+    A malformed line, or a file with none of the words, is a DataError.
+    """
     place = {word: number for number, word in enumerate(words)}
     vectors: _Vectors | None = None
     missing = set(words)
@@ -283,7 +289,7 @@ def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the line number, the word and its numbers, without word2vec's first line."""
+    """Yield the line number, the word and its numbers as text, without word2vec's first line."""
     findings = FindingLog()
     for number, line in numbered_lines(path, findings):
         word, *values = line.rstrip().split(" ")
@@ -306,7 +312,7 @@ class WordReranker(Reranker):
     words: WordVectors
 
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that conflicts with others, and the problem."""
+        """Yield (field, problem) for each rule between fields that is broken."""
         yield from super().rules()
         if self.encoder == RANDOM:
             yield (
@@ -322,7 +328,7 @@ class WordReranker(Reranker):
         Its inputs are the numbers of the queries' and the passages' words, and the query words'
         inverse frequencies. The integers have the shapes (pairs, `query_length`) and (pairs,
         `passage_length`). 0 is padding; a word without a vector has a number below 0. Its output
-        is one score per pair.
+        is one score per pair, shape (pairs,).
 
         Args:
             vectors: a float tensor of shape (words + 1, dimensions); its first row is zero.
@@ -353,10 +359,10 @@ class WordReranker(Reranker):
         return load_module(_scorer_class(cls), where)
 
     def check_encoder(self) -> None:
-        """Check that the file of word vectors exists.
+        """Check that the file of word vectors exists, if `encoder` names one.
 
         Raises:
-            NotFoundError: if it does not.
+            NotFoundError: if it does not exist.
         """
         if self.encoder != COLLECTION:
             find_vectors(self.encoder)
@@ -368,12 +374,12 @@ class WordReranker(Reranker):
     def make_encoder(
         self, texts: Iterable[str], folder: Path, words: str = "whitespace", /
     ) -> None:
-        """Write the word table, which takes the place of an encoder; see `Neural.make_encoder`."""
+        """Write the word table, instead of an encoder; see `make_word_table` for errors."""
         table = make_word_table(texts, self.words, self.encoder, seed=self.seed, division=words)
         table.save(folder)
 
     def initial_encoder_facts(self) -> Mapping[str, object] | None:
-        """Return the digest of the file of word vectors; `None` without such a file."""
+        """Return ``file_sha256`` of the word vectors and ``seen``, a note; `None` without a file."""
         file = Path(self.encoder).expanduser()
         if self.encoder == COLLECTION or not file.is_file():
             return super().initial_encoder_facts()
@@ -450,7 +456,7 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
 
 
 def _number_of_unknown(word: str) -> int:
-    """Return a number below 0, a hash of the word."""
+    """Return a number below 0 that depends on the word alone."""
     return -1 - keyed_number(word, size=7)
 
 

@@ -228,7 +228,7 @@ class BiEncoder(Neural):
             VectorIndex(self.search, truncated or size)
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an untrained model: an encoder with the recipe's pooling; see `load_backbone`."""
+        """Return an untrained model: an encoder with the recipe's pooling."""
         backbone = load_backbone(
             self, encoder, query_length=self.query_length, document_length=self.passage_length
         )
@@ -357,8 +357,7 @@ class VectorIndex:
     ) -> dict[str, float]:
         """Return ``recall``, 0 to 1, and ``recall_queries``, the number of measured queries.
 
-        The recall is the mean share of the exact ranking's passages that the index finds, over at
-        most `_MEASURED` queries.
+        The recall is the mean share of the exact ranking's passages that the index finds.
         """
         count = min(_MEASURED, len(queries))
         sample = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]

@@ -220,10 +220,7 @@ def _add_candidates(
     block: Arrays,
     rows: slice,
 ) -> None:
-    """Add MaxSim of queries with their candidates in a block to `best`; see `AddBlock`.
-
-    `batch` has (query vectors, rows of its candidates in the collection).
-    """
+    """Add MaxSim of queries with their candidates in a block to `best`; see `AddBlock`."""
     starts = np.cumsum(block["lengths"]) - block["lengths"]
     for place, (query, chosen) in enumerate(batch[part]):
         inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
@@ -280,8 +277,8 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Args:
         queries: a tensor of shape (queries, tokens, dimensions).
         passages: a tensor of shape (queries, passages per query, tokens, dimensions).
-        queries_mask: mask of the queries' tokens; 0 for padding.
-        documents_mask: mask of the passages' tokens; 0 for padding.
+        queries_mask: mask of the queries' tokens; 0 for tokens without a vector.
+        documents_mask: the same for the passages' tokens.
 
     Returns:
         A tensor of shape (queries, all passages), for sentence-transformers' in-batch loss. The

@@ -288,8 +288,7 @@ def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
         `pretrain_encoder` did not make the encoder.
 
     Raises:
-        UsageError: if its weights are missing or changed after the pre-training, or the record is
-            no JSON object.
+        UsageError: if its weights are missing or changed after the pre-training.
     """
     facts = Path(encoder).expanduser() / PRETRAINING
     if not facts.is_file():

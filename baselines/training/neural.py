@@ -100,7 +100,7 @@ class Neural(Recipe, System):
     def tag(self, name: str) -> str:
         """Return the run tag: the name, recipe and seed, and `Searcher.tag`.
 
-        A recipe that was not read from a file has the name ``own``.
+        The recipe's name is ``own`` without a file.
         """
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
@@ -217,7 +217,6 @@ class Neural(Recipe, System):
         return shared[MODEL][digest], facts
 
     def _loaded(self, folder: Path) -> Any:
-        """Return the model in a folder, ready to search."""
         return self._searching(self.load_model(folder, self.model))
 
     def _searching(self, model: Any) -> Any:

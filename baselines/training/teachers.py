@@ -127,8 +127,8 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
     Raises:
         NotFoundError: if there is no such folder, or it has neither a run without the group nor one
             run for all groups.
-        UsageError: if the teacher was made on other data, or its sidecar is no JSON object. Also if
-            the sidecar does not record the group as held out, unless the run is BM25's.
+        UsageError: if the teacher was made on other data, or its sidecar does not record the group
+            as held out; a run of BM25 needs no such record.
     """
     if where == BM25:
         parameters = Bm25Parameters(words=data.dataset.words).parameters()
