@@ -66,10 +66,10 @@ class Adapter(NamedTuple):
 
 
 def find_searcher(model: Any) -> tuple[str, type[Searcher]] | None:
-    """Return the kind of a model and its searcher class; `None` if the object is no model.
+    """Return a model's kind, as in sidecars, and its searcher class; `None` for other objects.
 
     Args:
-        model: any object; a model is an object of a kind in `ADAPTERS`.
+        model: any object; a model is an object of a kind in `ADAPTERS`, not a class.
 
     Examples:
         >>> class Engine:
@@ -129,7 +129,9 @@ def accepted(function: Callable[..., object], **options: Any) -> dict[str, Any]:
 
 @contextmanager
 def user_code(model: object, method: str) -> Iterator[None]:
-    """Turn an exception of a user's model into an error that names the model and the method.
+    """Return a context that turns exceptions of a user's model into a `UsageError`.
+
+    The message names the model, the method and the exception.
 
     Args:
         model: the user's model or function.
@@ -168,8 +170,8 @@ class EncoderSearch(DenseSearch):
     """Search with an encoder in memory: it compares vectors by dot product or cosine.
 
     Attributes:
-        similarity: ``dot`` or ``cosine``. The default is the dot product, for a StaticModel the
-            cosine, and for an encoder of MTEB the similarity in its metadata.
+        similarity: ``dot`` or ``cosine``; `None` for the default. The default is the dot product,
+            for a StaticModel the cosine, and for an encoder of MTEB the similarity in its metadata.
     """
 
     default: ClassVar[str] = "dot"
@@ -183,10 +185,11 @@ class EncoderSearch(DenseSearch):
         return self.similarity or self.default
 
     def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
-        """Return the checked vectors of texts, shape (texts, dimensions).
+        """Return the vectors of one text or more, 32-bit floats of shape (texts, dimensions).
 
         Raises:
-            UsageError: if the model raises an exception, or does not return one vector per text.
+            UsageError: if the model raises an exception, or does not return one vector of real
+                numbers per text; also if it returns 8-bit integers.
         """
         method = self.methods[query]
         parts = []
@@ -250,7 +253,7 @@ class BeirSearch(EncoderSearch):
     methods = ("encode_corpus", "encode_queries")
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return the model's vectors of one batch; it gets passages as dictionaries."""
+        """Return the model's vectors of one batch; passages have ``title`` and ``text``."""
         method = getattr(model, self.methods[query])
         options = accepted(method, batch_size=self.batch_size, show_progress_bar=False)
         return method(texts if query else list(map(_title_and_text, texts)), **options)
@@ -266,7 +269,7 @@ class MtebEncoderSearch(EncoderSearch):
     methods = ("encode", "encode")
 
     def similarity_name(self, model: Any) -> str:
-        """Return the similarity's name: `similarity`, or else the model's own, or cosine."""
+        """Return `similarity`, else the metadata's or the inner model's, else ``cosine``."""
         named = getattr(model.mteb_model_meta, "similarity_fn_name", None)
         inner = getattr(getattr(model, "model", None), "similarity_fn_name", None)
         return self.similarity or str(named or inner or COSINE)
@@ -288,7 +291,7 @@ class MtebEncoderSearch(EncoderSearch):
 
 
 def _title_and_text(text: str) -> dict[str, str]:
-    """Return the title of a passage, "" if it has none, and its text without the title."""
+    """Return ``title``, "" if a passage has none, and ``text``, without the title."""
     return {"title": getattr(text, "heading", ""), "text": getattr(text, "body", text)}
 
 
@@ -342,7 +345,7 @@ class VectorSearch(EncoderSearch):
         return rows, ids
 
     def call(self, model: Any, texts: list[str], *, query: bool) -> Any:
-        """Return vectors: of query ids or texts, or the matrix rows with these numbers."""
+        """Return the vectors of a batch from `sides`: of query ids or texts, or matrix rows."""
         queries, matrix = model
         if not query:
             return matrix[list(map(int, texts))]
@@ -358,7 +361,11 @@ class EngineSearch(Searcher):
     method: ClassVar[str] = "search"
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield the model's ranking for each query, checked and cut at `depth`."""
+        """Yield (query_id, ranking) for each query: the model's ranking, cut at `depth`.
+
+        Raises:
+            UsageError, DataError: if a ranking is wrong; see `checked_ranking`.
+        """
         ids = run.passage_ids()
         pairs = zip(run.queries, self.model_rankings(model, run), strict=True)
         rankings = (checked_ranking(each, row.query_id, ids, self.depth) for row, each in pairs)
@@ -368,7 +375,8 @@ class EngineSearch(Searcher):
         """Yield the model's ranking for each query of a run, in order and not yet checked.
 
         Raises:
-            UsageError: if the model returns no list of rankings, or not one per query.
+            UsageError: if the model raises an exception, or returns no list of rankings or not one
+                per query.
         """
         for rows in batches(run.queries, self.batch_size):
             with user_code(model, self.method):
@@ -381,7 +389,7 @@ class EngineSearch(Searcher):
 
 
 def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
-    """Return one ranking per query, in the order of the queries.
+    """Return one ranking per query, in the order of the queries; empty if a table has none.
 
     Args:
         method: the method or function that returned the rankings, for messages.
@@ -408,7 +416,13 @@ def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
 
 
 def _table_rankings(method: str, table: Any, rows: Sequence[Row]) -> list[list[tuple[Any, Any]]]:
-    """Return each query's pairs of doc_id and score in a table, found by query id or text."""
+    """Return each query's pairs (doc_id, score) in a table, in the order of `rows`.
+
+    Queries are found by id, or by text if no column has ids; a query without pairs gets `[]`.
+
+    Raises:
+        UsageError: if the table lacks a column, or has a query that is not in `rows`.
+    """
     names = getattr(table, "column_names", None) or list(table.columns)
     by_text = not any(name in names for name in _IDS)
     keys = [row.text if by_text else row.query_id for row in rows]
@@ -453,7 +467,11 @@ class MtebSearch(EngineSearch):
     """
 
     def model_rankings(self, model: Any, run: Run) -> Iterator[Any]:
-        """Yield the model's ranking for each query of a run, in order and not yet checked."""
+        """Yield the model's ranking for each query of a run, in order and not yet checked.
+
+        Raises:
+            UsageError: if the model raises an exception, or returns no ranking for a query.
+        """
         options: dict[str, Any] = {"encode_kwargs": {"batch_size": self.batch_size}}
         passages = [
             {"id": passage.doc_id, **_title_and_text(passage.text)} for passage in run.passages("")
@@ -490,7 +508,11 @@ class WordSearch(Searcher):
             )
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield the ranking for each query: the passages whose score is not 0."""
+        """Yield (query_id, ranking) for each query; empty for a query without words.
+
+        Raises:
+            UsageError: if the index does not return one score per passage of the collection.
+        """
         ids = run.passage_ids()
         return run.ranked((self._ranking(model, row.text, ids) for row in run.queries), ids)
 
@@ -516,7 +538,7 @@ class WordSearch(Searcher):
 
 
 def _is_a(library: str, name: str) -> Callable[[object], bool]:
-    """Return a function that returns whether an object's class is this class or a subclass."""
+    """Return a function that checks whether an object's class, or a base of it, has these names."""
 
     def recognise(model: object) -> bool:
         return any(
@@ -536,7 +558,7 @@ def _takes_queries(model: object) -> bool:
 
 
 def _are_vectors(model: object) -> bool:
-    """Return whether an object is a pair of queries' vectors and the passages' matrix."""
+    """Return whether an object is a tuple of queries' vectors and the passages' matrix."""
     if not (isinstance(model, tuple) and len(model) == 2):
         return False
     queries, matrix = model

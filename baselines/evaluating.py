@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
     Only models of sentence-transformers take `device`, `query_prompt`, `document_prompt`,
     `truncate_dim`, `dtype`, `normalize`, `query_length` and `passage_length`; `ModelSettings`
     describes them. Further options are the fields of the table ``[search]`` for the model's kind.
+    An option that is `None` has its default.
 
     Attributes:
         depth: passages per ranking, at least 1; by default 1000.
@@ -113,12 +114,14 @@ def evaluate(
             - an object of another kind in `ADAPTERS`, such as a pipeline of PyTerrier.
 
             A factory is a function or class that takes a held-out group, e.g. ``"short"``, and
-            returns a model. It also gets ``seed`` and ``shift`` by name if it accepts them.
+            returns a model. It also gets ``seed`` and ``shift`` by name if it accepts them; for
+            several shifts it must accept ``shift``.
         shift: one shift or several; if empty, all shifts of the data set.
         data: the built data set; see `open_dataset`.
         collection: the collection that the data set was built from, or an argument of
             `open_collection`; not needed if the collection is generated.
-        name: the system's name; by default the name of the model's class or of the factory.
+        name: the system's name; by default the name of the model's class or of the factory, or
+            ``model`` if that is no identifier, such as a lambda's.
         seeds: for a factory that accepts ``seed``: makes one replicate per seed, 0 or more.
             Replicates in `runs` with other seeds are included in the result.
         runs: a folder for run files, as `make_runs` writes them. Complete runs in it are not made
@@ -132,16 +135,18 @@ def evaluate(
             `Options`.
 
     Returns:
-        The result of `evaluate_run_sets` for these rankings.
+        The result of `evaluate_run_sets` for these rankings, with warnings about the model in its
+        notes.
 
     Raises:
-        UsageError: if `model` is neither a model nor a factory, returns wrong types or shapes,
-            or a run in `runs` was made differently.
+        UsageError: if `model` is neither a model nor a factory, raises an exception, or returns
+            wrong types or shapes. Also if a value is invalid or does not apply to the model, the
+            collection is not the data set's, or a run in `runs` was made differently.
         UnknownNameError: if a shift, measure or option does not exist.
         NotFoundError: if the data set or the collection does not exist.
         MissingExtraError: if the search needs a library that is not installed.
-        DataError: if the model returns a doc_id that is not in the collection, or a score that is
-            not finite.
+        DataError: if the model returns a doc_id twice or one that is not in the collection, a score
+            that is not finite, or only empty rankings.
         RunError: if two models of a factory return the same rankings.
 
     Examples:
@@ -228,7 +233,7 @@ def evaluate(
 
 
 def _open_in_memory(plan: Plan, name: str, dataset: Dataset) -> OpenedRuns:
-    """Return the runs of a plan; each is ranked when it is scored, and no file is written."""
+    """Return the runs of a plan; each is ranked when it is scored; no run file is written."""
     runs: dict[str, dict[Model, OpenedRun]] = {}
     for run in plan.runs():
         check_machine(run)
@@ -287,6 +292,8 @@ def _checked_factory(
     factory: object, name: str, seeds: Sequence[int], shifts: Sequence[str]
 ) -> Callable[[Run, int | None], object]:
     """Return a function that calls `factory` with only the arguments that it accepts.
+
+    It takes a run, and a seed or `None`. An exception of the factory becomes a `UsageError`.
 
     Raises:
         UsageError: if `factory` is no factory or cannot be called with a held-out group. Also if it
@@ -348,7 +355,7 @@ def _checked_factory(
 
 
 def _warnings(name: str, result: Result, is_one: bool) -> Iterator[str]:
-    """Yield warnings about the model, for readers of the figures."""
+    """Yield a warning if it `is_one` model for all groups, and if it reranks BM25's passages."""
     if is_one:
         yield f"{name}: one model for all groups; it has a score on each group, but no Rel Loss"
     runs = (run for part in result.scores for run in part.runs.values())

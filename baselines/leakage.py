@@ -85,19 +85,21 @@ class Experiment:
     Attributes:
         systems: names in `neural_systems`.
         sizes: instances per training set, each size a separate training. An instance is a query
-            with one passage; a pair of a relevant and another passage makes two instances.
-        leaked: how many instances of a training set leak.
+            with one passage; a pair of a relevant and another passage makes two instances. Sizes
+            are even and at least `leaked`.
+        leaked: how many instances of a training set leak; an even number, at least 2.
         seeds: the seeds of the trainings.
         recipe: a recipe's name, the same for all systems, or the file of a recipe for one system.
         epochs: how many times a training uses each pair.
         test: the folder of the test topics, with ``queries.tsv`` and ``qrels.tsv``. By default the
-            topics are drawn from the collection's queries, and are not in training sets.
-        found: the output of `msshift leakage find` for these topics and training queries. Without
-            it, leaking queries are generated from the topics' words, and a training query is
-            excluded only if its text equals a topic's.
+            topics are drawn from the collection's queries. Only training sets of the kind ``test``
+            contain topics.
+        found: the folder or file that `msshift leakage find` wrote for these topics and training
+            queries. Queries in it, and queries with a topic's text, never count as queries without
+            leakage. If it has too few leaking queries, more are made from the topics' words.
         tier: the tier of the leaking queries; stricter tiers are included.
         topics: how many topics to draw, if `test` is `None`.
-        depth: how many of BM25's first passages are reranked.
+        depth: how many of BM25's first passages are reranked, and are candidates for negatives.
 
     Raises:
         UsageError: without a system, a size or a seed.
@@ -128,10 +130,10 @@ class ExperimentInputs:
 
     Attributes:
         topics: the test topics with the passages to score.
-        sets: (kind, size) -> the pairs of a training set.
+        sets: (kind, size) -> the pairs of a training set; the kinds are `LEAKAGE_KINDS`.
         judged: query_id -> doc_ids of the relevant passages, for training queries and topics.
-        texts: the texts of all passages to score.
-        places: for each topic, the indices of its passages in `texts`.
+        texts: the texts of all passages to score, sorted by doc_id.
+        places: for each topic, the indices in `texts` of its passages, in the order of its doc_ids.
         facts: digests, counts and parameters that describe the inputs; JSON values.
     """
 
@@ -152,8 +154,10 @@ def make_inputs(collection: Collection, experiment: Experiment) -> ExperimentInp
 
     Raises:
         UnknownNameError: if the tier does not exist.
-        UsageError: if a size is smaller than the number of leaking instances.
-        DataError: if there are too few queries.
+        UsageError: if a number of instances is odd or below 2, or a size is below `leaked`.
+        NotFoundError: if the folder of test topics, or `found`, does not exist.
+        DataError: if there are too few queries or passages, or the test topics or `found` are
+            malformed.
     """
     sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
     test, found, tier = experiment.test, experiment.found, experiment.tier
@@ -268,9 +272,12 @@ def _row(query_id: str, text: str, judged: Mapping[str, int], bm25: Bm25) -> Row
 def _topics(
     collection: Collection, rows: Sequence[Row], test: str | Path | None, count: int, bm25: Bm25
 ) -> tuple[list[Row], Mapping[str, Mapping[str, int]]]:
-    """Return the test topics, and query_id -> all judgements, of passages not relevant too.
+    """Return the test topics, and query_id -> doc_id -> relevance of all judged passages.
+
+    Topics without a relevant passage in the collection are skipped.
 
     Raises:
+        NotFoundError: if the folder `test` does not exist.
         DataError: if no topic has a relevant passage in the collection.
     """
     if test is None:
@@ -291,7 +298,10 @@ def _topics(
 def _with_negatives(
     bm25: Bm25, rows: Sequence[Row], count: int, depth: int
 ) -> Iterator[tuple[Row, tuple[str, ...]]]:
-    """Yield each query with `count` of BM25's first `depth` passages that are not relevant."""
+    """Yield each query with `count` of BM25's first `depth` passages that are not relevant.
+
+    Random passages replace missing ones; a `DataError` if the collection has too few.
+    """
     return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
 
@@ -300,7 +310,7 @@ def _pair(row: Row, other: str, topic: str = "") -> TrainingPair:
 
 
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
-    """Return up to `count` queries of a topic's words in reversed or sorted order.
+    """Return at most `count` queries of a topic's words: reversed, then sorted; two per topic.
 
     The group of a query is its topic's id.
     """
@@ -321,7 +331,10 @@ def _planted(topics: Sequence[Row], count: int) -> list[Row]:
 def _topic_pairs(
     bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
 ) -> tuple[list[TrainingPair], set[tuple[str, str]]]:
-    """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant."""
+    """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant.
+
+    The other passage of a pair is judged not relevant, if possible, or else a negative.
+    """
     pairs, not_relevant = [], set()
     for row, drawn in _with_negatives(bm25, topics, 2, depth):
         doc_ids = sorted(doc_id for doc_id, grade in judged[row.query_id].items() if grade < 1)
@@ -373,11 +386,11 @@ def run_leakage_experiment(
 
     Raises:
         UnknownNameError: if a system, recipe or tier does not exist.
-        UsageError: if a size is smaller than the number of leaking instances, or the folder
-            contains another experiment.
-        DataError: if there are too few queries, or models of a system and seed started from
-            different weights.
-        MissingError: if the libraries are not installed.
+        UsageError: if a number of instances is odd or below 2, a size is below `leaked`, a recipe
+            is invalid, the folder contains another experiment, or another process writes to it.
+        DataError: if there are too few queries, a training fails, or models of a system and seed
+            started from different weights.
+        MissingError: if a library, the collection, or a file of `experiment` is missing.
     """
     folder, kinds = Path(out), neural_systems()
     for system in experiment.systems:
@@ -429,7 +442,7 @@ def run_leakage_experiment(
 
 
 def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
-    """Return a system's recipe, changed to train on pairs of a relevant and another passage."""
+    """Return a system's recipe, changed to train on pairs for `epochs`, without early stopping."""
     chosen: Neural = read_recipe(neural_systems()[system], recipe)
     return chosen.changed(
         steps=None,
@@ -467,7 +480,7 @@ class _LeakageRun:
         )
 
     def read(self, material: ExperimentInputs, initial: dict[tuple[str, int], str]) -> list[Floats]:
-        """Return the scores of each topic's passages, read from the file of scores.
+        """Return an array per topic: the scores of its passages, in the order of its doc_ids.
 
         Args:
             material: the topics.
@@ -553,7 +566,7 @@ class _LeakageRun:
 
 
 def _distinct_ids(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names, with a suffix ``~2`` etc. for repeated ones.
+    """Yield the names in order, with a suffix ``~2`` etc. for repeated ones.
 
     The trainer needs different ids for the pairs of one topic.
     """

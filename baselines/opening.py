@@ -100,9 +100,12 @@ def open_system(
         An object of the named class; for published models a `ModelSystem` or `ModelFolders`.
 
     Raises:
-        UnknownNameError: if the system, recipe or field does not exist.
-        UsageError: if a value is invalid, or a system that has no recipe is given one.
+        UnknownNameError: if the system, recipe, kind of model or field does not exist.
+        UsageError: if a value is invalid, a class is no system, a model's kind is unknown, or a
+            system that has no recipe is given one.
         NotFoundError: if the file or model does not exist.
+        MissingExtraError: if a published model needs libraries that are not installed.
+        DataError: if a published model's weights are pickles.
 
     Examples:
         >>> open_system("bm25", changes={"depth": 10}).depth
@@ -131,7 +134,7 @@ def open_system(
 
 
 def _systems_with(name: str) -> str:
-    """Return a hint which systems have a field; "" if no system has it."""
+    """Return a hint that lists the systems with a field; "" if no system has it."""
     systems = [system.name for system in find_systems().values() if name in system.model_fields]
     return f"it is a field of {', '.join(systems)}" if systems else ""
 
@@ -189,7 +192,10 @@ class ModelSystem(GivenSystem):
         return name + self.search.tag
 
     def parameters(self) -> dict[str, Any]:
-        """Return the model's kind and origin, the digests of weights and settings, and `search`."""
+        """Return the model's kind and origin, the digests of weights and settings, and `search`.
+
+        The caller's `settings` and `given` are included if they are not empty.
+        """
         return {
             "architecture": self.kind,
             "model": self.origin,
@@ -200,7 +206,7 @@ class ModelSystem(GivenSystem):
         }
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the model's device and the number of torch's threads; `{}` for other models."""
+        """Return the device and torch's number of threads; `{}` for a model without a device."""
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}
@@ -211,12 +217,19 @@ class ModelSystem(GivenSystem):
         }
 
     def check_installed(self) -> None:
-        """Check that BM25's engine is installed, if the model reranks BM25's passages."""
+        """Check that BM25's engine is installed, if the model reranks BM25's passages.
+
+        Raises:
+            MissingExtraError: if it is not.
+        """
         if self.search.reranks:
             Bm25([Passage("1", "word")])
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each query; encoded passages of an earlier run are used again."""
+        """Yield (query_id, ranking) for each query; encoded passages that were kept are used again.
+
+        For a model without digests, passages that an earlier process encoded are removed.
+        """
         key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
         work = (run.work.parents[1] if self.keeps else run.work) / key
         if not self._described and self._work is None:
@@ -257,7 +270,7 @@ class PerGroupSystem(GivenSystem):
     _hardware: Mapping[str, object] = PrivateAttr(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that are known before a model is opened."""
+        """Return the parameters known before a model is opened, with `seed` and `given` if set."""
         return {
             "architecture": self.architecture,
             **({} if self.seed is None else {"seed": self.seed}),
@@ -266,7 +279,7 @@ class PerGroupSystem(GivenSystem):
         }
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the hardware of the model that `rank` opened last."""
+        """Return the hardware of the model that `rank` opened last; `{}` before."""
         return self._hardware
 
     @abstractmethod
@@ -274,7 +287,7 @@ class PerGroupSystem(GivenSystem):
         """Return the system of the model that was trained without the run's held-out group."""
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Open the model, set the run's tag, and return an iterator of rankings."""
+        """Open the model, set the run's tag, and return an iterator of (query_id, ranking)."""
         with run.stage("model"):
             system = self.open(run)
         run.facts["model"] = system.parameters()
@@ -300,7 +313,7 @@ class FactorySystem(PerGroupSystem):
         """Make the model of the run's held-out group, and return its system.
 
         Raises:
-            UsageError: if the factory returns no model.
+            UsageError: if the factory raises an exception or returns no model.
         """
         model = unwrap(self.make(run, self.seed))
         known = find_searcher(model)
@@ -344,7 +357,7 @@ class ModelFolders(PerGroupSystem):
         return sorted(seeds)
 
     def model_facts(self, shift: Shift, held_out: str | None) -> Mapping[str, object]:
-        """Return the digest of the model's files; Markdown files do not count.
+        """Return ``model_files_sha256``, the digest of the model's files except Markdown files.
 
         Raises:
             UsageError: if a folder matches `pattern` with an unknown group or seed, or the system
@@ -377,16 +390,16 @@ class ModelFolders(PerGroupSystem):
         return {"model_files_sha256": hashlib.sha256("".join(lines).encode()).hexdigest()}
 
     def check(self, run: Run) -> None:
-        """Check that the kind of the run's model is known.
+        """Check that `changes` or the settings of the run's model contain its kind.
 
         Raises:
-            UsageError: if the model's settings name no kind; see `kind_of_model`.
+            UsageError, NotFoundError: see `kind_of_model`.
         """
         if "kind" not in self.changes:
             kind_of_model(str(self._folder(run.shift, str(run.held_out))))
 
     def open(self, run: Run) -> ModelSystem:
-        """Load the model of the run's held-out group, and return its system."""
+        """Load the model of the run's held-out group, and return its system; see `open_model`."""
         folder = str(self._folder(run.shift, str(run.held_out)))
         return open_model(folder, self.changes, keeps=False)
 
@@ -395,7 +408,7 @@ class ModelFolders(PerGroupSystem):
         return Path(re.sub(r"\{(\w+)\}", lambda name: names[name[1]], self.pattern)).expanduser()
 
     def _matching_folders(self) -> Iterator[tuple[Path, dict[str, str]]]:
-        """Yield each folder that matches `pattern`, with placeholder -> name in its path."""
+        """Yield the sorted folders that match `pattern`, with placeholder -> name in the path."""
         pattern = Path(self.pattern).expanduser()
         parts = re.split(r"\{(\w+)\}", str(pattern))
         named = "".join(
@@ -452,9 +465,10 @@ def open_model(model: str, changes: Mapping[str, Any], *, keeps: bool = True) ->
 
     Raises:
         UsageError: if the model's settings name no kind or another kind, its files lack weights of
-            this kind, or a field does not apply to this kind.
-        NotFoundError: if the model does not exist.
+            this kind, or a field is unknown, invalid or does not apply to this kind.
+        NotFoundError: if the model does not exist or cannot be loaded.
         MissingExtraError: if the neural libraries are not installed.
+        DataError: if the model's weights are pickles.
     """
     kind, revision, kinds = changes.get("kind"), changes.get("revision"), neural_systems()
     if kind not in (None, *kinds):
@@ -537,7 +551,10 @@ def unwrap(model: Any) -> Any:
 
 
 def unused_prompts(model: Any) -> list[str]:
-    """Return the names of a model's prompts that it adds neither to queries nor to passages."""
+    """Return the names of a model's prompts that it adds neither to queries nor to passages.
+
+    Empty prompts, and prompts with the text of a used prompt, are not included.
+    """
     prompts = getattr(model, "prompts", None) or {}
     default = getattr(model, "default_prompt_name", None)
     # The names that a model looks for, in order; a model that scores pairs has one prompt for both.

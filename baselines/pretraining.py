@@ -66,7 +66,7 @@ def pretrain_encoder(
 
     Args:
         collection: a collection, or an argument of `open_collection`; only its passages are read.
-        recipe: the name of a recipe ``pretrain-<name>``, or the path of a TOML file.
+        recipe: ``<name>`` of a recipe ``pretrain-<name>``, or the path of a TOML file.
         out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
         changes: new values of the recipe's fields: name -> value, or ``table.name`` -> value for
             a field of a table. A value of ``steps`` removes ``epochs``.
@@ -75,9 +75,10 @@ def pretrain_encoder(
         The folder `out`, for the field ``encoder`` of a recipe.
 
     Raises:
-        UnknownNameError: if no recipe has this name.
-        UsageError: if the folder contains other files, another process is writing to it, the
-            recipe is invalid, or the training was started in several processes.
+        UnknownNameError: if no recipe has this name, or a field does not exist.
+        UsageError: if the folder contains other files, or another or a changed encoder; another
+            process is writing to it; the recipe is invalid; or the training was started in several
+            processes.
         NotFoundError: if the collection or the file of the recipe does not exist.
         MissingError: if a library is missing, or the precision needs a GPU and there is none.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
@@ -130,10 +131,10 @@ def pretrain_encoder(
 
 
 def _is_complete(folder: Path, identity: Mapping[str, object]) -> bool:
-    """Return whether a folder contains the requested encoder; `False` if it is empty.
+    """Return whether a folder contains the requested encoder; `False` if it is empty or missing.
 
     Raises:
-        UsageError: if it contains another encoder or other files.
+        UsageError: if it contains another encoder, changed weights or other files.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return False
@@ -150,7 +151,7 @@ def _is_complete(folder: Path, identity: Mapping[str, object]) -> bool:
 def _learn(
     recipe: PretrainingRecipe, texts: Callable[[], Iterator[str]], work: Path, record: Facts
 ) -> tuple[Any, Any]:
-    """Train the encoder, and return the model and the trainer's state."""
+    """Train the encoder; return the model of `load_learner` and the trainer's state."""
     begin = work / _BEGIN
     if not begin.exists():
         report_progress("vocabulary", 0, 0)

@@ -154,7 +154,7 @@ _MASKED, _REPLACED = 0.8, 0.1
 
 
 class PassagePieces:
-    """The passages of a collection as word pieces.
+    """The passages of a collection as word pieces, in order; passages without a word are skipped.
 
     Args:
         texts: the passages' texts.
@@ -179,7 +179,7 @@ class PassagePieces:
 
     @property
     def pieces(self) -> int:
-        """The number of word pieces of all passages."""
+        """The number of word pieces of all passages, without the pieces cut off."""
         return len(self._pieces)
 
     def __len__(self) -> int:
@@ -214,7 +214,7 @@ class MaskedPassages:
         return self._recipe.steps_of(len(self._passages)) * self._recipe.batch_size
 
     def __getitem__(self, place: int) -> tuple[Pieces, np.random.Generator]:
-        """Return a passage's word pieces, and the random generator of this item."""
+        """Return the word pieces of the item with index `place`, and its random generator."""
         turn, row = divmod(place, len(self._passages))
         pieces = self._passages[int(self._order(turn)[row])]
         return pieces, np.random.default_rng([self._recipe.seed, 1, place])
@@ -240,7 +240,10 @@ class MaskedPassages:
     def _masked(
         self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
     ) -> dict[str, Any]:
-        """Return the tensors of the masked texts, and the original word pieces as targets."""
+        """Return the tensors of the masked texts, and the original word pieces as targets.
+
+        ``places`` has the row and column of each target; ``same``, of pairs, is 1 for one passage.
+        """
         batch: dict[str, Any] = {}
         texts = [pieces for pieces, _ in items]
         firsts = [0] * len(items)
@@ -279,7 +282,10 @@ class MaskedPassages:
     def _draw_pair(
         self, items: Sequence[tuple[Pieces, np.random.Generator]], place: int
     ) -> tuple[Pieces, Pieces, bool]:
-        """Return a short and a long span, and whether both are from the item's passage."""
+        """Return a short and a long span, and whether both are from item `place` of `items`.
+
+        If not, the long span is from the next item; the first item follows the last.
+        """
         assert self._recipe.spans is not None
         spans, (pieces, generator) = self._recipe.spans, items[place]
         same = len(items) == 1 or bool(generator.random() < 0.5)
@@ -293,7 +299,7 @@ class MaskedPassages:
         """Return a text with chosen words masked, replaced or kept, and which pieces were chosen.
 
         Args:
-            pieces: the text's word pieces, shape (pieces,).
+            pieces: the text's word pieces, shape (pieces,), at least one.
             share: the probability that a word is chosen; at least one word is chosen.
             generator: the source of the random choices.
 
@@ -315,7 +321,7 @@ class MaskedPassages:
         return masked, chosen
 
     def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
-        """Return the ids and the attention mask of texts, special tokens added to each."""
+        """Return ``<kind>_ids`` and ``<kind>_attention`` of texts, special tokens added to each."""
         longest = max(len(row) for row in rows) + 2
         ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
         attention = np.zeros((len(rows), longest), dtype=np.int64)

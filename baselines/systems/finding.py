@@ -106,7 +106,8 @@ def load_class(place: str) -> type[System]:
             working directory.
 
     Raises:
-        UsageError: if the class cannot be imported, is no `System`, or is abstract.
+        UsageError: if the class cannot be imported, is no `System`, or is abstract. Another
+            exception of the module is raised unchanged.
     """
     if "" not in sys.path:
         sys.path.append("")
@@ -152,7 +153,7 @@ def kind_of_model(model: str, revision: str | None = None) -> str:
 
 
 def named_kind(model: str, revision: str | None = None) -> str | None:
-    """Return the kind in a model's settings like `kind_of_model`; `None` if there is no kind."""
+    """Return the kind like `kind_of_model`; `None` if the settings contain no known kind."""
     file = _settings(model, revision)
     try:
         settings = json.loads(file.read_bytes()) if file else {}
@@ -172,14 +173,19 @@ def kind_of(model_type: str, module_name: str) -> str | None:
 
     Args:
         model_type: the name of the model's class in sentence-transformers.
-        module_name: the name of the class of the model's first module.
+        module_name: the name of the class of the model's first module; a name that no kind has
+            matches the kind without one.
     """
     kinds = {(kind.model_type, kind.module_name): name for name, kind in neural_systems().items()}
     return kinds.get((model_type, module_name)) or kinds.get((model_type, ""))
 
 
 def _first_module(file: Path) -> str:
-    """Return the name of the class of a model's first module; "" if the file does not exist."""
+    """Return the name of the class of a model's first module; "" if the file does not exist.
+
+    Raises:
+        UsageError: if the file is no list of modules.
+    """
     if not file.is_file():
         return ""
     try:

@@ -60,7 +60,7 @@ class Bm25Words(System):
         return Bm25Parameters(**dict(self), **point)
 
     def model_post_init(self, _context: Any) -> None:
-        """Check the values."""
+        """Check the values; see `index_parameters`."""
         self.index_parameters()
 
     def parameters(self) -> dict[str, Any]:
@@ -68,11 +68,15 @@ class Bm25Words(System):
         return {"variant": "lucene", **super().parameters()}
 
     def check_installed(self) -> None:
-        """Check that the engine is installed, by indexing one word."""
+        """Check that the engine is installed, by indexing one word.
+
+        Raises:
+            MissingExtraError: if it is not.
+        """
         Bm25([Passage("1", "word")], self.index_parameters())
 
     def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each query, without excluded passages.
+        """Yield (query_id, ranking) for each query, without excluded passages.
 
         Args:
             parameters: the parameters of the index, which is read or made if needed.
@@ -112,13 +116,17 @@ class Bm25System(Bm25Words):
     b: float = 0.68
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each query; the runs of all shifts share one index."""
+        """Yield (query_id, ranking) for each query; the runs of all shifts share one index."""
         yield from self.rank_by(self.index_parameters(words=run.words), run)
 
 
 @dataclass(frozen=True, slots=True)
 class _RankingBlock:
-    """A block of queries, with the collection and the parameters that determine the rankings."""
+    """A block of queries, with the collection and the parameters that determine the rankings.
+
+    `passages` is the digest of the collection's passages. `index` is `None` on a cluster, whose
+    machines open the collection by its `address`.
+    """
 
     passages: str
     parameters: Bm25Parameters
@@ -129,7 +137,7 @@ class _RankingBlock:
 
 
 def _find(block: _RankingBlock) -> npt.NDArray[np.int64]:
-    """Return the rankings of a block as an array; see `Bm25.find`."""
+    """Return the rankings of a block as packed integers; see `Bm25.find`."""
     index = block.index
     if index is None:
         index = open_shared_index(block.address, block.passages, block.parameters, block.stemmed_by)
@@ -200,7 +208,7 @@ class TunedBm25System(Bm25Words):
         del data, held_out
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Tune k1 and b on the training queries, and yield a ranking for each query.
+        """Tune k1 and b on the training queries, and yield (query_id, ranking) for each query.
 
         Raises:
             DataError: if there are no training queries.
@@ -231,7 +239,7 @@ class TunedBm25System(Bm25Words):
         return _GRID[best]
 
     def _scores(self, rows: Sequence[Row], run: Run) -> dict[str, tuple[float, ...]]:
-        """Return query_id -> the query's scores at each point of the grid, in order."""
+        """Return query_id -> the query's RR@10 at each point of `_GRID`; `{}` for no queries."""
         if not rows:
             return {}
         relevant = {row.query_id: row.relevant_doc_ids for row in rows}
@@ -247,7 +255,7 @@ class TunedBm25System(Bm25Words):
 
 
 def _queries_of(train: Iterable[Row]) -> Iterator[Row]:
-    """Yield the training queries of each group that are used for the tuning."""
+    """Yield the queries for the tuning, at most `_QUERIES` per group, by group and query_id."""
     by_group: dict[str, dict[str, Row]] = {}
     for row in train:
         by_group.setdefault(row.group, {})[row.query_id] = row

@@ -108,6 +108,9 @@ class Plan:
             passages that the data set was built without.
         output_options: the options that change where runs are written, for messages.
 
+    Raises:
+        NotFoundError: if models in folders need seeds, and no folder has one.
+
     Examples:
         >>> plan = Plan(system=open_system("bm25"), collection="mini:300", out="runs")
         >>> [run.state() for run in plan.runs()]
@@ -129,12 +132,15 @@ class Plan:
     output_options: str = "--out or --name"
 
     def __post_init__(self) -> None:
-        """Turn a single group or seed into a list."""
+        """Turn a single group or seed into a list; without seeds, use the system's replicates."""
         object.__setattr__(self, "held_out", as_list(self.held_out))
         object.__setattr__(self, "seeds", as_list(self.seeds) or self.system.replicates())
 
     def runs(self) -> list[Run]:
-        """Return the planned runs, sorted by seed, shift and held-out group; nothing is written.
+        """Return the planned runs, by seed, shift and held-out group; nothing is written.
+
+        Seeds, shifts and groups are in the plan's order, each once. Runs for extra test sets are in
+        `Run.also`.
 
         Existing files of each run are checked, and that training and test queries are disjoint.
         The machine's libraries and GPUs are not checked; see `check_machine`.
@@ -224,7 +230,11 @@ class Plan:
         return Path(self.out).expanduser()
 
     def _check_system(self, shifts: Sequence[Shift]) -> None:
-        """Check the name of the runs, and that the plan's fields apply to the system."""
+        """Check the name of the runs, and that the plan's fields apply to the system.
+
+        Raises:
+            UsageError: if a check fails.
+        """
         system, name = self.system, self._name
         rules = (
             (
@@ -273,7 +283,11 @@ class Plan:
                 raise UsageError(problem)
 
     def _check_models(self, extra_tests: Sequence[TestSet]) -> None:
-        """Check that trained models can search the collections of extra test sets."""
+        """Check that trained models can search the collections of extra test sets.
+
+        Raises:
+            UsageError: if such a test set exists and the system keeps no model.
+        """
         system = self.system
         if not (system.per_group and system.trains) or system.keeps_models:
             return
@@ -392,7 +406,8 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
     """Return the extra test sets for the models of a shift.
 
     Raises:
-        DataError: if a query of an extra test set has the id of another query of the shift's tests.
+        DataError: if a query of an extra test set has the id of another query of the shift's tests,
+            or none of its variants is of the shift's queries.
     """
     queries = source.queries()
     tests = [extra.of_shift(source.shift.name, queries) for extra in extra_tests]
@@ -412,7 +427,7 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
 
 
 def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
-    """Make the runs of a plan, skip complete runs, and return the paths of all run files.
+    """Make the runs of a plan, skip complete runs, and return the paths of the runs' files.
 
     All runs are checked before the first run is made. If the process is killed, the same call
     continues and ends in the same bytes. On a cluster, each run of a system that keeps models is a
@@ -424,11 +439,13 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
             unless `using_engine` sets another.
 
     Returns:
-        The run files, sorted by seed, shift and held-out group.
+        The run files in the order of `Plan.runs`, complete ones included, without the files of
+        extra test sets.
 
     Raises:
         UsageError, NotFoundError, DataError: see `Plan.runs`. A UsageError also if another process
-            is writing a run, or a machine of the cluster cannot read the folder of runs.
+            is writing a run, or a machine of the cluster cannot read the folder of runs. A
+            DataError also if a training fails or a ranking is wrong; see `checked_rankings`.
         MissingError: if the system's libraries are not installed, or the recipe's precision needs a
             GPU and there is none.
 
@@ -482,6 +499,7 @@ def check_machine(run: Run) -> None:
     Raises:
         UsageError: if another process is making the run.
         MissingError: if this machine lacks a library or a GPU that the run needs.
+        UsageError, DataError: see `System.check`.
     """
     if run.planned_state == "running":
         raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
@@ -491,7 +509,11 @@ def check_machine(run: Run) -> None:
 
 
 def _make_run_on_cluster(run_and_line: tuple[Run, str]) -> float | None:
-    """Check this machine of a cluster, then call `_make_run`."""
+    """Check this machine of a cluster, then call `_make_run`.
+
+    Raises:
+        UsageError: if this machine cannot read the folder of runs; for others see `check_machine`.
+    """
     run, _ = run_and_line
     if not run.plan.exists():
         raise UsageError(
@@ -549,7 +571,7 @@ def _rank(run: Run) -> None:
 def rank_in_memory(
     run: Run, name: str, facts: dict[str, object], _with_ranks: bool
 ) -> Iterator[OpenedParts]:
-    """Open a run whose rankings are computed while they are read; no file is written.
+    """Open a run whose rankings are computed while they are read; no run file is written.
 
     With its first three arguments bound, it is a function `RunSource.open`.
 
@@ -591,6 +613,6 @@ def _sidecar_facts(run: Run) -> dict[str, Any]:
 
 
 def _as_text(value: object, name: str) -> str:
-    """Return the text of a fact that is no JSON value; an error here would lose the run."""
+    """Return the text of a fact that is no JSON value, with a warning: an error loses the run."""
     _logger.warning("%s is no JSON value (%s); its text is recorded", name, type(value).__name__)
     return str(value)

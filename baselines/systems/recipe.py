@@ -71,7 +71,7 @@ class RandomEncoder(Table):
         hidden: size of the hidden states; a multiple of `heads`.
         heads: attention heads.
         inner: size of the feed-forward layers.
-        vocabulary: most word pieces; they are learnt from the collection's passages.
+        vocabulary: most word pieces, at least 100; they are learnt from the collection's passages.
         dropout: probability, 0 or more and below 1, on hidden states and attention.
         initial: standard deviation of the initial weights. BERT's 0.02 is small for a model of few
             dimensions without pre-training.
@@ -132,8 +132,8 @@ class TrainingSettings(Table):
     Attributes:
         batch_size: examples per step, for all processes together. An example is a query with its
             passages; in a pre-training it is a passage.
-        accumulate: parts of a batch, to save memory; a divisor of `batch_size`. The model computes
-            one part after the other, and in-batch negatives are shared within a part.
+        accumulate: number of parts of a batch, to save memory; a divisor of `batch_size`. The model
+            computes one part after the other, and in-batch negatives are shared within a part.
         steps: optimizer steps; give either `steps` or `epochs`.
         epochs: how many times training uses each example; the number of steps follows from it. Each
             pair of a training query and a relevant passage is an example.
@@ -207,10 +207,10 @@ class TrainingSettings(Table):
         return super().changed(**values)
 
     def steps_of(self, examples: int) -> int:
-        """Return the number of optimizer steps of a training.
+        """Return the number of optimizer steps of a training, at least 1.
 
         Args:
-            examples: the number of examples.
+            examples: the number of examples; not used if the recipe has `steps`.
         """
         if self.epochs is None:
             assert self.steps is not None
@@ -319,7 +319,7 @@ class Recipe(TrainingSettings):
 
     @classmethod
     def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield (field, default), without the settings that recipes must not have."""
+        """Yield (field, default) like `Table.defaults`, without settings that recipes cannot have."""
         refused = cls.refused_settings()
         yield from (field for field in super().defaults(prefix) if field[0] not in refused)
 
@@ -328,7 +328,7 @@ class Recipe(TrainingSettings):
         """Check that the fields exist; settings that a recipe must not have are left to `rules`.
 
         Raises:
-            UnknownNameError: if a field does not exist.
+            UsageError: if fields do not exist; an UnknownNameError if it is one field.
         """
         refused = cls.refused_settings()
         super().check_names((name for name in changes if name not in refused), hint_for)
@@ -348,7 +348,10 @@ class Recipe(TrainingSettings):
         return steps * number // self.parts, steps * (number + 1) // self.parts
 
     def changed(self, **values: Any) -> Self:
-        """Return the recipe with other values; another encoder removes the table ``[random]``."""
+        """Return the recipe with other values; another encoder removes the table ``[random]``.
+
+        A value of `random` is kept. Otherwise see `TrainingSettings.changed`.
+        """
         if values.get("encoder", self.encoder) != self.encoder:
             values = {"random": None, **values}
         return super().changed(**values)
@@ -367,7 +370,8 @@ class RecipeFile:
     """The file of a recipe.
 
     Attributes:
-        name: the recipe's name for `msshift run --recipe`, e.g. ``paper``.
+        name: in `recipe_files` the file name without ``.toml``, e.g. ``splade-paper``. After
+            `read_recipe` by name, the name for `msshift run --recipe`, e.g. ``paper``.
         source: the path of the file; for a packaged recipe its file name,
             ``<system>-<name>.toml``.
         text: the content of the file, TOML.
@@ -431,7 +435,7 @@ def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
 
     Raises:
         UnknownNameError: if the system has no recipe of this name.
-        NotFoundError: if the file does not exist.
+        NotFoundError: if the file, or the folder of `RECIPES_VARIABLE`, does not exist.
         UsageError: if the file is not UTF-8 or not TOML, or a key is unknown, missing, of the wrong
             type or out of range; the message names each such key with its file and line.
     """

@@ -61,7 +61,7 @@ class Searcher(SearchSettings, ABC):
 
     @abstractmethod
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each of the run's queries.
+        """Yield (query_id, ranking) for each of the run's queries; `rankings` removes exclusions.
 
         Args:
             model: the model, which does not change.
@@ -93,7 +93,7 @@ class Searcher(SearchSettings, ABC):
 
     @property
     def described_candidates(self) -> str:
-        """The candidates, as a sidecar names them, e.g. ``reranks BM25's first 1000``."""
+        """The candidates in a sidecar: ``reranks BM25's first 1000``, or ``all passages``."""
         return f"reranks BM25's first {self.reranks}" if self.reranks else "all passages"
 
 
@@ -158,7 +158,7 @@ class EncodedPassages:
 def encode_passages(
     encode: Callable[[list[str]], Arrays], passages: Iterable[Passage], folder: Path, total: int = 0
 ) -> EncodedPassages:
-    """Encode passages into files of blocks, and return them; existing blocks are used again.
+    """Return passages encoded into files of blocks; existing blocks are used again.
 
     A block's file name contains the digest of its passages, but not of the model: use a separate
     folder for each model.
@@ -188,7 +188,9 @@ def encode_passages(
 def search_blocks(
     add: AddBlock, passages: EncodedPassages, queries: int, *, depth: int, floor: float = -np.inf
 ) -> Iterator[Ranking]:
-    """Yield a ranking for each query, in order; one block of passages is in memory at a time.
+    """Yield a ranking for each query, in order; empty if no score is above `floor`.
+
+    One block of passages is in memory at a time.
 
     Args:
         add: adds the scores of a block's passages; see `AddBlock`.
@@ -252,7 +254,9 @@ class BlockSearch(Scorer):
 
     @abstractmethod
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return the encoded texts: the arrays of a block for passages, any type for queries.
+        """Return the encoded texts: the arrays of a block for passages, an array-like for queries.
+
+        The encoded queries have a ``shape`` and can be sliced.
 
         Args:
             model: the model.
@@ -269,18 +273,18 @@ class BlockSearch(Scorer):
 
         Args:
             best: the passages with the highest scores of each query so far.
-            queries: queries, as `encode` returns them.
+            queries: the queries of `best`, a slice of the result of `encode`.
             block: the arrays of the block.
             rows: the rows of the block's passages in the collection.
         """
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each query; encoded passages of an earlier process are used again."""
+        """Yield (query_id, ranking) for each query; passages encoded earlier are used again."""
         queries, passages = self.encoded(model, run)
         yield from run.ranked(self.search(queries, passages), passages.ids)
 
     def search(self, queries: Any, passages: EncodedPassages) -> Iterator[Ranking]:
-        """Yield a ranking of all passages for each query.
+        """Yield a ranking for each query: at most `depth` passages with scores above `floor`.
 
         Args:
             queries: all queries, as `encode` returns them.
@@ -303,7 +307,7 @@ class BlockSearch(Scorer):
         return run.passages(""), [row.text for row in run.queries]
 
     def encoded(self, model: Any, run: Run) -> tuple[Any, EncodedPassages]:
-        """Return the encoded queries and the encoded passages of a run."""
+        """Return the encoded queries and passages of a run; record the size of all blocks."""
         with run.stage("encode"):
             passages_to_encode, texts = self.sides(model, run)
             passages = encode_passages(
@@ -340,16 +344,18 @@ _SIDECAR = (
 
 
 def checked_rankings(run: Run, given: Any) -> Generator[tuple[str, Ranking], None, None]:
-    """Yield the pairs that a system's ``rank`` returned, checked.
+    """Yield the pairs (query_id, ranking) that a system's ``rank`` returned, checked.
 
-    The queries of empty rankings are recorded in the run's facts.
+    Rankings of other packages' systems are also sorted, and their excluded passages removed. The
+    queries of empty rankings are recorded in the run's facts.
 
     Args:
         run: the run.
         given: pairs (query_id, ranking), or a mapping from query_id to ranking.
 
     Raises:
-        UsageError: if `given` has another type, or a fact of the system has a key of the sidecar.
+        UsageError: if `given`, a pair or a ranking has another type, or a fact of the system has a
+            key of the sidecar.
         DataError: if a query has no ranking or two, a ranking breaks the rules of this module, or
             all rankings are empty.
     """
@@ -408,7 +414,7 @@ def _check_facts(run: Run) -> None:
 def checked_ranking(
     given: Any, query_id: str, ids: PassageIds, depth: int | None = None
 ) -> Ranking:
-    """Return a checked ranking, sorted by score, then doc_id, both descending.
+    """Return a checked ranking, sorted by score, then doc_id, both descending; it may be empty.
 
     Args:
         given: doc_id -> score; or pairs (doc_id, score); or mappings with the keys ``id`` and

@@ -49,7 +49,7 @@ class ShiftData:
         shift: the shift.
         dataset: the data set.
         collection: the collection; it has the texts of the queries if the data set has only ids.
-        tests: group -> the test queries of the group.
+        tests: group -> the test queries of the group; ``test`` -> all for `Shift.by_size`.
     """
 
     shift: Shift
@@ -65,6 +65,7 @@ class ShiftData:
             UsageError: if the collection is another, or lacks texts of a data set that has only
                 ids.
             UnknownNameError: if the data set does not contain the shift.
+            IntegrityError: if a file of the data set is missing or was changed.
         """
         test_sets = dataset.test_sets(shift)
         dataset.check_built_from(collection)
@@ -88,7 +89,7 @@ class ShiftData:
         }
 
     def queries(self) -> tuple[Row, ...]:
-        """Return the test queries of all groups, each once, sorted by query_id."""
+        """Return the test queries of all groups, each query_id once, sorted by query_id."""
         queries = {row.query_id: row for rows in self.tests.values() for row in rows}
         return tuple(queries[query_id] for query_id in sorted(queries))
 
@@ -97,7 +98,8 @@ class ShiftData:
 
         Args:
             held_out: the group; `None` for no queries. For `NOTHING`, training queries are drawn
-                from all groups, as many as the smallest experiment has.
+                from all groups, as many as the smallest experiment has. The validation queries are
+                then the first group's.
             name: ``train`` or ``validation``; ``validation`` may be empty in an imported edition.
 
         Raises:

@@ -67,7 +67,7 @@ class Facts:
         return str(self.facts.get("passages", {}).get("sha256", ""))
 
     def stream(self, collection: Collection, stage: str = "passages") -> Iterator[Passage]:
-        """Yield a collection's passages, and record their number and digest at the end.
+        """Yield a collection's passages; record their number and digest after the last passage.
 
         Args:
             collection: the collection.
@@ -109,7 +109,8 @@ def check_same(
     """Check that the facts in a file equal the requested facts.
 
     Args:
-        recorded: the facts in the file; keys that `identity` lacks are ignored.
+        recorded: the facts in the file. Its top-level keys that `identity` lacks are ignored; a
+            missing key counts as `None`.
         identity: the requested facts.
         source: the file.
         fix: the last sentence of the message.
@@ -131,6 +132,7 @@ def read_json(path: Path, fix: str = "move the file away") -> dict[str, Any]:
 
     Raises:
         UsageError: if the content of the file is no JSON object.
+        OSError: if the file does not exist or cannot be read.
     """
     try:
         value = json.loads(path.read_bytes())

@@ -50,7 +50,10 @@ _WEIGHTS = "weights_sha256"
 """The key of the weights' digest, in a sidecar's training facts and in a kept model's facts."""
 
 State = Literal["complete", "running", "begun", "new"]
-"""The state of a run's files; ``running`` if another process is making the run."""
+"""The state of a run's files; ``running`` if another process is making the run.
+
+``begun`` if there is unfinished work, or if only runs for extra test sets are missing.
+"""
 
 
 def no_rows(_split: str) -> tuple[Row, ...]:
@@ -133,7 +136,8 @@ class System(Table, ABC):
 
         Args:
             data: the shift's part of the data set.
-            held_out: the held-out group; `None` if no group is held out.
+            held_out: the held-out group; ``nothing`` for a training with all groups, `None` for a
+                system without held-out groups.
 
         Raises:
             NotFoundError: if the system needs triples and the data set has none.
@@ -145,7 +149,7 @@ class System(Table, ABC):
 
         Args:
             data: the shift's part of the data set.
-            held_out: the held-out group; `None` if no group is held out.
+            held_out: see `choose_triples`.
 
         Raises:
             NotFoundError: if the teacher does not exist.
@@ -159,13 +163,13 @@ class System(Table, ABC):
         return []
 
     def model_facts(self, shift: Shift, held_out: str | None) -> Mapping[str, object]:
-        """Return the facts that determine the model of one run, in addition to the fields.
+        """Return the facts that determine the model of one run, in addition to the fields, or `{}`.
 
         The facts are JSON values, such as the digest of the model's files.
 
         Args:
             shift: the shift.
-            held_out: the held-out group; `None` if no group is held out.
+            held_out: see `choose_triples`.
 
         Raises:
             NotFoundError: if the model does not exist.
@@ -190,6 +194,7 @@ class System(Table, ABC):
 
         Raises:
             MissingError: if e.g. a GPU is missing; the message contains a fix.
+            UsageError: if an option does not suit the system, such as the number of GPUs.
             DataError: if the model cannot be trained on the data.
         """
 
@@ -205,7 +210,8 @@ class Run(Facts):
         name: the run's name in messages, e.g. ``bi-encoder without short of length``.
         system: the system that makes the run.
         shift: the shift.
-        held_out: the group that the model was trained without; `None` if no group is held out.
+        held_out: the group that the model was trained without, or its training set for
+            `Shift.by_size`; `None` if no group is held out.
         collection: the collection to search.
         queries: the test queries of all groups, each once, sorted by query_id.
         rows: returns the queries of the split ``train`` or ``validation``, none of the held-out
@@ -254,12 +260,12 @@ class Run(Facts):
 
     @property
     def train(self) -> tuple[Row, ...]:
-        """The training queries."""
+        """The training queries; none if the system does not train."""
         return self.rows("train")
 
     @property
     def validation(self) -> tuple[Row, ...]:
-        """The validation queries."""
+        """The validation queries; none if the system does not train or the data set has none."""
         return self.rows("validation")
 
     @property
@@ -275,7 +281,8 @@ class Run(Facts):
         """Return the texts of passages of the collection, as an Arrow array of strings.
 
         Args:
-            rows: doc_id -> index of its text in the array, from 0 to len(rows) - 1.
+            rows: doc_id -> index of its text in the array, from 0 to len(rows) - 1. The value is
+                null if the collection lacks the passage.
         """
         texts: list[str | None] = [None] * len(rows)
         for passage in self.passages():
@@ -296,6 +303,10 @@ class Run(Facts):
         Args:
             parameters: the parameters of the index; by default BM25's defaults, with the words of
                 the data set.
+
+        Raises:
+            DataError: if no passage contains a word.
+            MissingExtraError: if the engine is not installed.
         """
         chosen = parameters or Bm25Parameters(words=self.words)
         warn_of_words([row.text for row in self.queries], chosen.words)
@@ -341,7 +352,8 @@ class Run(Facts):
             ids: the doc_ids of the searched passages.
 
         Raises:
-            DataError: if there are more rankings than queries.
+            DataError: if there are more rankings than queries; fewer are an error in
+                `checked_rankings`.
         """
         self.count_missing(ids)
         stage = f"search {self.test_set}".rstrip()
@@ -357,7 +369,7 @@ class Run(Facts):
                 )
 
     def count_missing(self, ids: PassageIds) -> None:
-        """Record the number of relevant passages that the collection lacks, and log a warning."""
+        """Record the number of relevant passages not among `ids`; if above 0, log a warning."""
         missing: dict[str, object] = {}
         # Training queries are counted once, with the shift's own test queries.
         train = () if self.test_set else self.train
@@ -391,7 +403,7 @@ class Run(Facts):
 
     @property
     def needs_model(self) -> bool:
-        """Whether another search needs the model that was trained for the run."""
+        """Whether a search of another test set needs the model that was trained for the run."""
         return self.system.per_group and self.system.trains and self.system.keeps_models
 
     @property
@@ -400,7 +412,7 @@ class Run(Facts):
         return model_path(self.path)
 
     def is_complete(self) -> bool:
-        """Return whether the run file and its sidecar exist, complete and as requested.
+        """Return whether the run file and its sidecar exist; both are then as requested.
 
         Raises:
             UsageError: if the run was made differently, the sidecar was changed, or the sidecar
@@ -524,7 +536,7 @@ class Run(Facts):
 
 
 def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
-    """Return the facts that are equal in all runs of a run set; `seed`: include the seed."""
+    """Return the facts that are equal in all runs of a run set; `seed` includes the seed."""
     return {
         "parameters": {k: v for k, v in facts["parameters"].items() if seed or k != "seed"},
         # The parameters name the encoder's folder, whose content may have changed.
