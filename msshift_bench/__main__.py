@@ -36,8 +36,7 @@ def main() -> None:
 def command() -> None:
     """Run the command line, and end the process with its exit code; the console script calls this.
 
-    A text in place of the exit code is printed on stderr, and the code is 1. An error that is a bug
-    is raised.
+    The error of a bug is raised.
 
     Python's normal exit can abort the process after the work is done: a thread of Arrow may still
     release a Python buffer (https://github.com/apache/arrow/issues/34314). So this function ends

@@ -290,7 +290,7 @@ def check_value(
     """Return a value as a model.
 
     Args:
-        value: the value, e.g. a parsed TOML file.
+        value: the value.
         model: the model.
         source: the file, as the user named it.
         refuse: function that returns the error to raise for the findings.

@@ -75,13 +75,13 @@ def diagnose(data: str | Path | Sequence[str | Path] = ()) -> Iterator[Diagnosis
 
     Args:
         data: one or several built data sets to verify; by default each data set that the name
-            `msshift` can refer to. A missing data set gives a diagnosis, not an error.
+            `msshift` can refer to.
 
     Returns:
         An iterator over the diagnoses. Each check runs when its diagnosis is requested.
 
     Raises:
-        OSError: if a folder cannot be read. Damaged data give a diagnosis, not an error.
+        OSError: if a folder cannot be read. Damaged or missing data give a diagnosis, not an error.
 
     Examples:
         >>> next(diagnose()).code

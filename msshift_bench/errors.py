@@ -108,7 +108,7 @@ def format_findings(
     *,
     examples: int = EXAMPLES,
 ) -> list[str]:
-    """Return findings as the lines of a message, grouped by code; `[]` without findings.
+    """Return findings as the lines of a message, grouped by code.
 
     Args:
         findings: the findings; at least the first few of each code.

@@ -35,7 +35,7 @@ def added_field(default: Any, **limits: Any) -> Any:
 
 
 def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
-    """Return, and do not raise, an error that lists findings, each with its line if it is known.
+    """Return an error that lists findings, each with its line if it is known.
 
     Args:
         source: the file or the table with the values.

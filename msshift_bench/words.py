@@ -49,7 +49,7 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 
 def find_words(text: str, words: str) -> list[str]:
-    """Return the words of a text, in their order; `[]` if there are none.
+    """Return the words of a text, in their order.
 
     Args:
         text: the text.

@@ -154,9 +154,9 @@ def _print_findings(findings: Iterable[Finding]) -> None:
 
 
 def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
-    """Check a row, and print its commands, or compare it with runs; exit with 1 on a difference.
+    """Check a row, and print its commands, or compare it with runs.
 
-    A refused row also exits with 1.
+    A refused row, or a difference, ends the command with exit code 1.
     """
     from msshift_bench.leaderboard import check_entry, load_entries, repeat_entry
 

@@ -40,7 +40,7 @@ class _BriefHelp:
     """A command whose help text omits the types of switches and the line of --help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, including typer's own, without these parts of the help text."""
+        """Return the parameters, including typer's own, changed for the brief help."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if isinstance(parameter, TyperOption):

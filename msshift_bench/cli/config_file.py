@@ -44,7 +44,7 @@ ConfigFile = Mapping[str, tuple[Any, str]]
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Return the settings that a file contains.
+    """Return the settings in a file.
 
     Raises:
         NotFoundError: if the file does not exist.
@@ -109,8 +109,8 @@ def _resolve(key: str, value: Any, folder: Path) -> Any:
 def find_config() -> ConfigFile | None:
     """Return the settings in the file of `CONFIG_VARIABLE`, or else the nearest file.
 
-    The search is from the current folder up to the user's home, or else the root. It returns `None`
-    if no file is found.
+    The search is from the current folder up to the user's home, or else the root. If no file is
+    found, the result is `None`.
 
     Raises:
         NotFoundError: if the path in `CONFIG_VARIABLE` does not exist.

@@ -54,7 +54,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def explain(error: BaseException) -> Failure | None:
-    """Return the message and exit code for an error, or else its cause; `None` for a bug."""
+    """Return the message and exit code for an error, or for its cause; `None` for a bug."""
     text = str(error)
     if isinstance(error, MsShiftError):
         return text, error.exit_code

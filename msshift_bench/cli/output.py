@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def _is_styled() -> bool:
-    """Return whether stdout shows styles."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     return is_terminal or bool(os.environ.get("FORCE_COLOR"))
 

@@ -53,7 +53,7 @@ _NONE = np.iinfo(np.int64).min
 
 
 class PassageIds:
-    """The doc_ids of a collection by row, its order from 0, with their places in ascending order.
+    """The doc_ids of a collection by row (0-based order), and their places when sorted.
 
     Args:
         doc_ids: the ids, in the collection's order.
@@ -355,11 +355,7 @@ def _into_keys(
 
 @cache
 def _compiled() -> Callable[..., None]:
-    """Return `_into_keys`, compiled, and cached on disk for other processes if possible.
-
-    Raises:
-        MissingExtraError: if numba is not installed.
-    """
+    """Return `_into_keys`, compiled, and cached on disk for other processes if possible."""
     fast = require("numba", "bm25", _NEEDED_FOR).njit(nogil=True)(_into_keys)
     with suppress(RuntimeError):
         fast.enable_caching()
