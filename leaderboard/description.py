@@ -362,7 +362,7 @@ def count_training(
         A row per model and group; no rows for a declaration in `UNLISTED`.
 
     Raises:
-        NotFoundError: if a list is missing, or the data set's own split is declared without one.
+        NotFoundError: if a list is missing, or the own split is declared and `dataset` is `None`.
         SubmissionError: if a file is not a list of query ids.
         UnknownNameError: if the data set's own split is declared, but the data set has none.
     """

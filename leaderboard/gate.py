@@ -182,7 +182,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Yield findings on scores that are not on the board's test sets, 0 to 1, and plausible."""
+    """Yield findings on other test sets, shifts or systems, and scores not in 0 to 1 or implausible."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)
@@ -316,7 +316,7 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
 def _check_held_out(entry: Entry, scores: Scores, dataset: Dataset | None) -> Iterator[Finding]:
     """Yield a warning for each model whose list holds queries of its held-out group.
 
-    There is none without a data set, or if the groups are training sets.
+    There is none without a data set.
     """
     shift = get_shift(scores.shift_name)
     # If the groups are training sets, a model has the name of its training set.
@@ -340,7 +340,7 @@ def _has_test_sets(dataset: Dataset, scores: Scores) -> bool:
 
 
 def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
-    """Return whether a version is the newest, and its run files and test queries are given."""
+    """Return whether a version is the newest, with run files, and `dataset` has its test queries."""
     has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
     is_newest = not entry.folder.with_name(f"v{entry.description.version + 1}").is_dir()
     return has_runs and is_newest and all(_has_test_sets(dataset, s) for s in entry.scores.values())
@@ -488,6 +488,7 @@ def check_entries(
 
     Raises:
         NotFoundError: if one of the folders does not exist.
+        MsShiftError: with `base`, if a description is wrong in an earlier version of a valid entry.
     """
     for folder in filter(None, (root, base, runs)):
         clean_up(folder)
@@ -577,6 +578,9 @@ def write_rescored(root: Path, verdicts: Iterable[GateResult]) -> list[str]:
 
     Returns:
         The paths of the added entries, e.g. ``mini/bm25/v1``, without entries already in the file.
+
+    Raises:
+        SubmissionError: if ``rescored.csv`` is malformed.
     """
     known, today = read_rescored(root), datetime.date.today().isoformat()
     rows = [

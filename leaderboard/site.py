@@ -185,10 +185,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
 
 
 def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
-    """Return a board's tables, by shift in the board's order, then by test set and measure.
-
-    There is none for a shift, test set and measure without figures.
-    """
+    """Return a board's tables, by shift in the board's order, then by test set and measure."""
     rows: dict[tuple[str, str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
     for entry in entries:
         for figure in entry.figures:

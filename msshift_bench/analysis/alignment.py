@@ -155,7 +155,7 @@ def _compare_correlations(
     """Correlate interpolation and extrapolation with the scores on another test set.
 
     Args:
-        correlation: a figure whose name is one of `RANK_CORRELATIONS`, with the shared names.
+        correlation: a figure whose name is one of `RANK_CORRELATIONS`, with the test set.
         interpolation: the models' interpolation, ``[models]``.
         extrapolation: the models' extrapolation, ``[models]``.
         outside: the models' scores on the other test set, ``[models]``.
@@ -357,7 +357,6 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
 
 
 def _layout(source: str, figures: Figures) -> list[Section]:
-    """Return the table of an alignment's correlations; `source` is part of its title."""
     correlations = figures.where(figure=RANK_CORRELATIONS)
     rows = [
         Head((name, kind.capitalize()), {"test": test, "figure": kind})

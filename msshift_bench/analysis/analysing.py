@@ -369,11 +369,7 @@ def _query_claims(
 
 
 def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
-    """Return the similarity's values of the queries, in this order, ``[queries]``.
-
-    Raises:
-        DataError: if a query has no finite value.
-    """
+    """Return the values in this order, ``[queries]``; DataError if a query has no finite value."""
     known = dict(zip(similarity.query_ids, similarity.values, strict=True))
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
@@ -414,7 +410,6 @@ def _detectable(scores: Scores, measure: Measure) -> Iterator[Figure]:
 
 
 def _legends(of_queries: Figures, plans: Figures) -> Iterator[Note]:
-    """Yield the legends of the tables of queries and of detectable losses."""
     about = {"figure": "detectable"}
     yield Note(
         "detects: the smallest Rel Loss that a test of one group at 5% finds in 80 of 100 "
@@ -564,11 +559,7 @@ def _widest(links: Sequence[Link]) -> Link:
 
 
 def _sections(figures: Figures) -> Iterator[Section]:
-    """Yield the tables of links, of losses of queries, of detectable losses, and of predictions.
-
-    Args:
-        figures: figures of `link_losses`, `analyse_report` or `predict_losses`.
-    """
+    """Yield the tables of links, of losses of queries, of detectable losses, and of predictions."""
     for link in find_links(figures):
         yield link_section(link, figures)
     of_queries = figures.where(group=ALL_GROUPS)

@@ -95,7 +95,7 @@ class Link(NamedTuple):
 
     @property
     def about(self) -> dict[str, str]:
-        """The names of the link's slopes, as arguments of `Figures.where`."""
+        """The columns and values that select the link's slopes in `Figures.where`."""
         names = "shift", "against", "measure", "slice"
         return {"figure": "slope", **{name: getattr(self, name) for name in names}}
 
@@ -124,7 +124,7 @@ class Link(NamedTuple):
         )
 
     def named(self, figure: str, system: str) -> Figure:
-        """Return a figure without a value, with the link's names."""
+        """Return a figure without a value, with the link's shift, indicator, measure and slice."""
         return Figure(
             figure,
             shift=self.shift,
@@ -200,7 +200,7 @@ def _make_link(measure: str, values: Figures, lost: Figures) -> Link:
 
 
 def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
-    """Return (shift, group) -> value; `name` is for messages.
+    """Return (shift, group) -> value.
 
     Raises:
         DataError: if a group has two values, or a value is not finite.

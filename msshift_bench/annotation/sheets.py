@@ -425,8 +425,9 @@ def similar_pairs(
 
     Raises:
         NotFoundError: if there is no such file or encoder.
-        CollectionError: if a file is malformed.
-        DataError: if a query in both sets has two texts.
+        MissingExtraError: if the encoder's libraries are not installed.
+        CollectionError: if a set is malformed.
+        DataError: if a set is empty, or a query in both sets has two texts.
     """
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, {query_id: [text] for query_id, text in tested})

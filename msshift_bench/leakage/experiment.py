@@ -193,6 +193,9 @@ def leakage_experiment(
         with and without leakage. ``rank_offset`` is the increase, by leakage, of the distance in
         ranks from the relevant to the other passage. Means are over topics, sizes and seeds;
         deviations are over leaked pairs, sizes and seeds, as published.
+
+    Raises:
+        KeyError: if a model's scores, a leaking pair's topic or a setting is missing.
     """
     systems, sizes, seeds = (tuple(facts[name]) for name in ("systems", "sizes", "seeds"))
     rankings = {
@@ -449,7 +452,6 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
-    """Return the tables: scores by measure, scores by size, leaked passages."""
     columns = [Head(("none",), {"figure": "score", "model": NO_LEAKAGE}, _SCORE)]
     for kind in LEAKAGE_KINDS[1:]:
         columns += [

@@ -280,9 +280,7 @@ def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
 def _described(source: object) -> object:
     """Return a file's name and digest, "in memory" for other sources, `None` for no source.
 
-    Raises:
-        NotFoundError: if the file does not exist.
-        UsageError: if it is a pipe or a folder.
+    A missing file raises a NotFoundError, a pipe or a folder a UsageError.
     """
     if not isinstance(source, str | Path):
         return None if source is None else "in memory"

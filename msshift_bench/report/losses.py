@@ -177,7 +177,7 @@ def _draw_by_group(
 
 
 def _intervals(inputs: Inputs, figures: Figures) -> Iterator[str]:
-    """Yield sentences that explain the intervals and the marks of figures."""
+    """Yield sentences that explain the figures' intervals, markers and marks of significance."""
     if any(row.interval for row in figures):
         level = level_text(inputs.settings.confidence)
         yield f"Lines are {level} intervals; very long lines are cut."

@@ -245,7 +245,6 @@ def _page(
     left_out: Sequence[MissingChart],
     tables: Sequence[_Table],
 ) -> str:
-    """Return the page as self-contained HTML."""
     results = [result for result in (inputs.result, inputs.leads) if result is not None]
     answers = [answer for result in results for answer in result.answers]
     # Sentences about losses come first.
@@ -311,7 +310,6 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
 
 
 def _run_files(inputs: Inputs) -> Table:
-    """Return a table of the run files, with their digests."""
     rows = [
         (
             part.system,

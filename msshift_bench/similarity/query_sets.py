@@ -159,7 +159,7 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
     """Check (query_id, text) pairs; equal pairs may repeat.
 
     Raises:
-        CollectionError: if an id or a text is empty or not a string, or an id has two texts.
+        CollectionError: if a pair is not valid, or an id has two texts.
     """
     findings = FindingLog()
     texts: dict[object, str] = {}

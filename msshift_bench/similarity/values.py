@@ -422,9 +422,9 @@ def compare_files(
     words: str = "whitespace",
     **options: Unpack[IndicatorOptions],
 ) -> Comparison:
-    """Return the similarity of a file of test queries to a file of training queries.
+    """Return the similarity of test to training queries in files, as a list, and its `Result`.
 
-    The value is the only one in a list, next to its `Result`. For the arguments and errors, see `set_similarity`.
+    For the arguments and errors, see `set_similarity`.
     """
     value = set_similarity(train, test, indicator, words=words, **options)
     title = f"{find_indicator(indicator).title}, to {train}"
@@ -441,9 +441,9 @@ def compare_groups(
     splits: str = "test",
     **options: Unpack[IndicatorOptions],
 ) -> Comparison:
-    """Return the similarity of each group of shifts to the shift's other groups together.
+    """Return the similarity of each group to its shift's other groups together, and the `Result`.
 
-    The values are in a list, next to their `Result`. For the errors, see `group_similarity`.
+    For the errors, see `group_similarity`.
 
     Args:
         data: the built data set; see `open_dataset`.

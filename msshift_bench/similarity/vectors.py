@@ -167,7 +167,7 @@ Pairs are sorted by test query, then by descending cosine, then by training quer
 class NearestQueries:
     """The nearest training queries of each test query, with at least a given cosine.
 
-    Of equally near training queries, the first by their names are kept. So the result depends
+    Of equally near training queries, the first by their keys are kept. So the result depends
     neither on the size of blocks nor on the order of training queries.
 
     Args:
@@ -177,7 +177,7 @@ class NearestQueries:
 
     Attributes:
         found: the neighbours of each test query, nearest first: the negative cosine, in 64 bits,
-            and two names of the training query, e.g. its text and its id.
+            and two keys of the training query, e.g. its text and its id.
     """
 
     def __init__(self, tests: Vectors, *, most: int, least: float = -np.inf) -> None:
@@ -190,7 +190,7 @@ class NearestQueries:
         """Compare the test queries with further training queries, and update `found`.
 
         Args:
-            train: two names of each training query, such as its text and its id.
+            train: two keys of each training query that order ties, such as its text and its id.
             vectors: the vectors of texts, shape (texts, dimensions).
             rows: the row in `vectors` of each training query, shape (queries,).
         """
@@ -212,8 +212,6 @@ class NearestQueries:
 
     def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
         """Return the near pairs of test queries and a block of training queries, by their indices.
-
-        A test query has at most as many pairs as the maximum number of neighbours.
 
         Args:
             exact: the test vectors, of length 1 or 0, in 64 bits, shape (queries, dimensions).
