@@ -305,7 +305,7 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
 
     Args:
         roots: folders of ``<board>/<system>/v<n>``; by default the package's. If several folders
-            hold a system, the last folder is used.
+            hold a system, the last folder is used, whatever its versions.
 
     Returns:
         The entries by board in the order of `BOARDS`, then by system.

@@ -182,7 +182,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Yield findings on other test sets, shifts or systems, and scores not in 0 to 1 or implausible."""
+    """Yield findings on wrong test sets, shifts or systems, and on implausible scores."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)
@@ -340,7 +340,7 @@ def _has_test_sets(dataset: Dataset, scores: Scores) -> bool:
 
 
 def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
-    """Return whether a version is the newest, with run files, and `dataset` has its test queries."""
+    """Return whether a version is the newest, has run files, and `dataset` has its test queries."""
     has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
     is_newest = not entry.folder.with_name(f"v{entry.description.version + 1}").is_dir()
     return has_runs and is_newest and all(_has_test_sets(dataset, s) for s in entry.scores.values())

@@ -327,7 +327,8 @@ class WordSpace:
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return a vector for each text, shape (texts, dimensions), not scaled to length 1.
 
-        A word in no counted text has the weight of a word in one text.
+        A word in no counted text has the weight of a word in one text. A text without words has a
+        vector of zeros.
         """
         words_of = [set(normalise(text, self._words).split()) for text in texts]
         vocabulary = sorted(set().union(*words_of))

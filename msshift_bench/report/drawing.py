@@ -164,7 +164,7 @@ def draw_points(
 
 
 def rows_of(shift: Shift, figures: Figures) -> list[str]:
-    """Return the groups of a shift, then the averages over groups that `figures` contains."""
+    """Return a shift's test sets, then the averages over groups that `figures` contains."""
     return [*shift.tested, *figures.where(group=WHOLE).names("group")]
 
 
