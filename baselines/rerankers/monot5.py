@@ -53,7 +53,7 @@ class MonoT5(Reranker):
             )
 
     def new_model(self, encoder: str | Path) -> Any:
-        """Return an untrained model: a T5 that has not learnt to rank; see `load_model`."""
+        """Return a T5 that has not learnt to rank; see `load_model` for errors."""
         with loading("encoder", encoder):
             scorer = _scorer(encoder, (self.query_length, self.passage_length))
         return sentence_transformers.CrossEncoder(modules=[scorer])

@@ -110,8 +110,8 @@ class Reranker(Neural):
 
     Attributes:
         loss: ``binary``: the cross-entropy of each passage alone; ``softmax``: the cross-entropy
-            over the passages of a triple; ``hinge``: how much the relevant passage's lead over each
-            negative is below 1, on average.
+            over the passages of a triple; ``hinge``: the mean of max(0, 1 - the relevant passage's
+            score + a negative's score).
         search: how the model reranks.
     """
 

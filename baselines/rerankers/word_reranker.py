@@ -379,7 +379,7 @@ class WordReranker(Reranker):
         table.save(folder)
 
     def initial_encoder_facts(self) -> Mapping[str, object] | None:
-        """Return ``file_sha256`` of the word vectors and ``seen``, a note; `None` without a file."""
+        """Return the SHA-256 of the file of word vectors; `None` without such a file."""
         file = Path(self.encoder).expanduser()
         if self.encoder == COLLECTION or not file.is_file():
             return super().initial_encoder_facts()

@@ -301,9 +301,7 @@ class VectorIndex:
         )
 
     def fill(self, passages: EncodedPassages, folder: Path) -> int:
-        """Read the index from its file, or add all passages and write it; return the file's size.
-
-        The size is in bytes.
+        """Read the index from its file, or add all passages and write it; return its size in bytes.
 
         Args:
             passages: the encoded passages; each block has ``vectors``.

@@ -200,7 +200,7 @@ def rerank(
     candidates: Iterable[npt.NDArray[np.int64]],
     depth: int,
 ) -> Iterator[Ranking]:
-    """Yield, for each query, its candidates ranked by MaxSim; an empty ranking without any.
+    """Yield, for each query, its candidates ranked by MaxSim; empty without candidates.
 
     Args:
         queries: vectors of shape (queries, tokens, dimensions).

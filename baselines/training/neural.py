@@ -98,10 +98,7 @@ class Neural(Recipe, System):
             )
 
     def tag(self, name: str) -> str:
-        """Return the run tag: the name, recipe and seed, and `Searcher.tag`.
-
-        The recipe's name is ``own`` without a file.
-        """
+        """Return the run tag: the name, recipe (``own`` without a file), seed and `Searcher.tag`."""
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 

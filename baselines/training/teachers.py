@@ -39,7 +39,7 @@ _NAMED = 3
 
 
 def _score_by_bm25(batch: ScoringBatch, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
-    """Return BM25's scores as `Teacher.score` does; 0 for a passage without a query's term."""
+    """Return BM25's scores as `Teacher.score` does; 0 for a passage that shares no term."""
     bm25 = index()
     rows = np.array(bm25.ids.rows(list(batch.doc_ids)), np.int64)
     texts = (row.text for row in batch.queries)

@@ -184,7 +184,7 @@ def _open_experiment(
 ) -> Run:
     """Return a run with an experiment's queries, passages and triples; it writes no file.
 
-    A complete shift is a UsageError; a training query that is a test query is a DataError.
+    A complete shift is a UsageError.
     """
     dataset = open_dataset(data)
     shift, held_out = parse_config(config, dataset.shifts)

@@ -115,7 +115,7 @@ class Checkpoint:
 def check_machine(precision: str, gpus: int = 1) -> None:
     """Check that this machine can train in a precision and on a number of GPUs.
 
-    Without this check, the trainer would train in 32 bits instead, without a message.
+    Without this check, the trainer would use 32 bits without a message.
 
     Args:
         precision: the recipe's ``precision``.

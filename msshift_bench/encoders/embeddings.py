@@ -3,9 +3,8 @@
 Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing is padded. The
 shapes are therefore fixed, and a text's vector depends on the text alone: not on other texts,
 their order or the number of threads (docs/data.md, "Topics"). The last batch of every length is
-filled with copies of its last text. Padding to a multiple of 4 tokens would cost more: a sixth more
-tokens on MS MARCO's queries. Texts are embedded in blocks, shortest first. Finished blocks are kept
-on disk, so that after a kill the next process continues.
+filled with copies of its last text. Texts are embedded in blocks, shortest first. Finished blocks
+are kept on disk, so that after a kill the next process continues.
 """
 
 from __future__ import annotations
@@ -63,7 +62,8 @@ class Embeddings:
 
     Attributes:
         query_ids: the ids of the queries, ascending.
-        vectors: shape (queries, dimensions), 32-bit floats, mapped from the cache: read-only.
+        vectors: shape (queries, dimensions), rows in the order of `query_ids`; 32-bit floats,
+            mapped from the cache: read-only.
         sha256: `embedding_digest` of `query_ids` and `vectors`.
         facts: the encoder, its settings, and the number of queries, for a manifest; JSON values.
     """
@@ -190,7 +190,7 @@ def _write_vectors(
     blocks_folder: Path,
     final: Path,
 ) -> None:
-    """Embed `texts`, and write one vector per query; `places` has the index of its text."""
+    """Embed `texts`, and write one vector per query; `places` has each query's index in `texts`."""
     if spec.name == TERMS:
         report_progress("embed", 0, len(texts))
         vectors = term_vectors([divide(text, spec.words) for text in texts])
@@ -228,7 +228,7 @@ class _VectorBlock:
 
 
 def _encode(block: _VectorBlock) -> Vectors:
-    """Return the vectors of a block's texts, of shape (texts, dimensions)."""
+    """Return the vectors of a block's texts, shape (texts, dimensions)."""
     encoder = block.encoder
     if encoder is None:
         spec = replace(block.spec, name=block.address)
@@ -319,7 +319,10 @@ def _finite_vectors(
 
 
 def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]:
-    """Return the token ids of all texts in a row, each text's first index, and its length."""
+    """Return the token ids of all texts in a row, each text's first index, and its length.
+
+    A text without tokens is a DataError.
+    """
     blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _ROWS):

@@ -38,6 +38,8 @@ def load_model(
 ) -> Any:
     """Return a model of sentence-transformers as it was saved.
 
+    If it does not exist or cannot be loaded, this raises one of `loading_errors`.
+
     Args:
         model_type: the name of the model's class, e.g. ``SentenceTransformer``.
         where: a folder, or an id of the Hugging Face Hub.
@@ -60,7 +62,7 @@ def load_model(
 
 
 def load_transformer(where: str | Path, settings: ModelSettings = DEFAULTS, **options: Any) -> Any:
-    """Return a transformer as a module of sentence-transformers.
+    """Return a transformer as a module of sentence-transformers; see `load_model` for errors.
 
     Args:
         where: a folder, or an id of the Hugging Face Hub.
@@ -82,6 +84,8 @@ def load_weights(
 ) -> Any:
     """Return the model that ``model_class.from_pretrained`` of transformers loads.
 
+    See `load_model` for errors.
+
     Args:
         model_class: a class of transformers' models.
         where: a folder, or an id of the Hugging Face Hub.
@@ -97,7 +101,7 @@ def load_weights(
 
 
 def check_weights(folder: Path) -> None:
-    """Check that no part of a model has its weights in pickles only; open no file.
+    """Check by the files' names that no part of a model has its weights in pickles only.
 
     Args:
         folder: the model's folder; its parts may be in subfolders.
@@ -127,6 +131,7 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
 
     Raises:
         DataError: if the model has weights in another form only.
+        MissingExtraError: if torch is not installed.
     """
     if Path(where).is_dir():
         check_weights(Path(where))
@@ -160,6 +165,6 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
 
 
 def loading_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that libraries raise if a model's files are cut off or do not match."""
+    """Return the errors that libraries raise if a model's files are missing, cut off or wrong."""
     library_errors = (_safetensors.SafetensorError, _hub_errors.StrictDataclassError)
     return (OSError, ValueError, TypeError, RuntimeError, *library_errors)

@@ -25,6 +25,8 @@ OF_LOADING = (*_OF_HUB, "model_kwargs")
 class ModelSettings(Table):
     """Settings with which a model of sentence-transformers is loaded and encodes.
 
+    `None` leaves the model as it was saved.
+
     Attributes:
         query_prompt: the text before each query, or the name of a prompt that the model has.
         document_prompt: the text before each passage, or the name of a prompt.
@@ -65,12 +67,13 @@ class ModelSettings(Table):
         """Return the settings of a model, checked against its kind.
 
         Args:
-            values: the settings by name.
+            values: name of a setting -> value; `None` means the default.
             system: the class in `neural_systems` for the kind of the model.
             model: the name of the model, for messages.
 
         Raises:
-            UsageError: if a value is not allowed, or models of this kind lack a setting.
+            UsageError: if a name is unknown, a value is not allowed, or models of this kind lack a
+                setting.
         """
         if values.get("similarity") not in (None, *SIMILARITIES):
             raise UnknownNameError("similarity", str(values["similarity"]), SIMILARITIES)
@@ -90,7 +93,7 @@ class ModelSettings(Table):
 
     @classmethod
     def lacked_by(cls, system: Any) -> dict[str, str]:
-        """Return each setting that models of a system's kind lack -> the kinds that have it."""
+        """Return each setting that models of a system's kind lack -> kinds with it, for messages."""
         lacks = {
             "bi-encoders": _OF_VECTORS if system.model_type != "SentenceTransformer" else (),
             "models that encode": _OF_SIDES if system.model_type == "CrossEncoder" else (),
@@ -99,11 +102,13 @@ class ModelSettings(Table):
         return {name: kinds for kinds, names in lacks.items() for name in names}
 
     def of_hub(self) -> dict[str, Any]:
-        """Return the given settings that choose the files of the Hub, as transformers' options."""
+        """Return `revision` and `trust_remote_code` as transformers' options, without defaults."""
         return {name: getattr(self, name) for name in _OF_HUB if name in self.given()}
 
     def set_up(self, model: Any, *, copies: bool = False) -> Any:
         """Return the model, changed to these settings.
+
+        `batch_size` and `OF_LOADING` have no effect here.
 
         Args:
             model: the model.

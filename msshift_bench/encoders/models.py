@@ -2,9 +2,8 @@
 
 sentence-transformers loads all encoders: its own models as they were saved, other encoders as a
 transformer followed by a pooling. An encoder always gets `ROWS` texts in a batch, all of the same
-number of tokens; `msshift_bench.encoders.embeddings` forms such batches. Matrix products of one
-shape are summed in one order. A text's vector therefore depends neither on the other texts in its
-batch nor on the number of threads.
+number of tokens; see `msshift_bench.encoders.embeddings`. Matrix products of one shape are summed
+in one order.
 """
 
 from __future__ import annotations
@@ -175,8 +174,11 @@ def choose_encoder(
         encoder: the encoder, its name, or `None` for the default.
         layout: the layout of the collection. The default for ``generated`` is `TERMS`, which needs
             no model; for the others, the paper's DistilBERT.
-        pooling: the pooling of an encoder that is given by name; ``cls`` by default.
-        words: how `TERMS` divides texts, if not by white space.
+        pooling: the pooling of an encoder that is given by name or by default; ``cls`` if `None`.
+        words: how `TERMS` divides texts (`WORDS`); ``whitespace`` leaves an `EncoderSpec` as it is.
+
+    Raises:
+        UnknownNameError: if the pooling is unknown.
     """
     spec = (
         encoder
@@ -194,7 +196,7 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
     """Return an encoder's folder, digest and libraries; download it if needed, load no model.
 
     Raises:
-        NotFoundError: if the encoder does not exist or cannot be downloaded, or a file is missing.
+        NotFoundError: if the encoder does not exist or cannot be downloaded, or lacks a file.
         DataError: if its weights are pickles.
         MissingExtraError: if the libraries are not installed.
     """
@@ -223,7 +225,10 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of an encoder's configuration, weights and tokenizer, in a fixed order."""
+    """Return the files of an encoder's configuration, weights and tokenizer, in a fixed order.
+
+    A kind without files is a NotFoundError; weights as pickles are a DataError.
+    """
     config = [folder / "config.json"]
     check_weights(folder)
     weights = sorted(folder.glob(_WEIGHTS))
@@ -268,7 +273,8 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 
     Raises:
         UsageError: if the model cannot be loaded, or has a decoder or no fast tokenizer. Also if it
-            reads fewer tokens than `spec.max_length`, or does not return one dense vector per text.
+            reads fewer tokens than `spec.max_length`, does not return one dense vector per text, or
+            a setting cannot be applied.
         DataError: if the files lack weights.
     """
     settings, own = spec.settings, spec.pooling == OWN

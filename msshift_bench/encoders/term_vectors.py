@@ -69,7 +69,8 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
         texts: distinct texts. Each vector depends on all of them, but not on their order.
 
     Returns:
-        Shape (texts, `DIMENSIONS`), each row of length 1 to within 1e-5.
+        Shape (texts, `DIMENSIONS`), each row of length 1 to within 1e-5; all rows are 0 if no term
+        counts.
     """
     terms, matrix, frequencies = _incidence(texts)
     weighted = matrix.multiply(_weights(frequencies, len(texts))).tocsr()
@@ -85,7 +86,7 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
-    """Return the terms that count, the sparse matrix of texts and terms, and texts per term."""
+    """Return the terms that count, sorted; the sparse matrix of texts and terms; texts per term."""
     from scipy.sparse import csr_array
 
     column_of: dict[str, int] = {}
@@ -103,7 +104,7 @@ def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
 
 
 def term_matrix(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
-    """Return the sparse matrix of texts and terms, with 1 where a text has a term.
+    """Return the sparse matrix of texts (rows) and terms, with 1 where a text has a term.
 
     Args:
         terms_of: the distinct terms of each text; terms that are not in `terms` are ignored.
@@ -119,7 +120,7 @@ def term_matrix(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
 
 
 def _weights(frequencies: Ints, texts: int) -> Floats:
-    """Return the terms' weights as integers, in units of 1/64."""
+    """Return the terms' weights as integers, in units of 1/64; `frequencies` is texts per term."""
     squares = [math.log(texts / count) ** 2 for count in frequencies.tolist()]
     weights: Floats = np.rint(np.array(squares, dtype=np.float64) / _WEIGHT_STEP)
     return weights
