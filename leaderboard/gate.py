@@ -182,7 +182,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Yield findings on wrong test sets, shifts or systems, and implausible or out-of-range scores."""
+    """Yield findings on wrong test sets, shifts, systems, and scores out of range or implausible."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)

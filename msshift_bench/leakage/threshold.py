@@ -150,7 +150,7 @@ class ThresholdCurve:
         )
 
     def round_thresholds(self) -> list[float]:
-        """Return at most 22 evenly spaced thresholds from the lowest to the highest cosine, rounded."""
+        """Return at most 22 even thresholds from the lowest to the highest cosine, rounded down."""
         low, high = float(self._cosines[-1]), min(float(self._cosines[0]), 1.0)
         step = next((s for s in _STEPS if (high - low) / s <= _MOST_ROWS - 1), _STEPS[-1])
         first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
