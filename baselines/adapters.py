@@ -189,7 +189,7 @@ class EncoderSearch(DenseSearch):
 
         Raises:
             UsageError: if the model raises an exception, or does not return one vector of real
-                numbers per text; also if it returns 8-bit integers.
+                numbers, not of 8 bits, per text.
         """
         method = self.methods[query]
         parts = []
@@ -318,7 +318,7 @@ class VectorSearch(EncoderSearch):
     methods = ("passages", "queries")
 
     def sides(self, model: Any, run: Run) -> tuple[Iterable[Passage], list[str]]:
-        """Return the inputs of `call`: row numbers in place of texts, and query ids or texts.
+        """Return the inputs of `call`.
 
         Returns:
             The passages, each with its row number in the matrix as text; and the query_ids if the
@@ -416,12 +416,9 @@ def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
 
 
 def _table_rankings(method: str, table: Any, rows: Sequence[Row]) -> list[list[tuple[Any, Any]]]:
-    """Return each query's pairs (doc_id, score) in a table, in the order of `rows`.
+    """Return the pairs (doc_id, score) of each query in `rows`; `[]` if the table has none.
 
-    Queries are found by id, or by text if no column has ids; a query without pairs gets `[]`.
-
-    Raises:
-        UsageError: if the table lacks a column, or has a query that is not in `rows`.
+    Queries are found by id, or by text if no column has ids. An unknown query is a `UsageError`.
     """
     names = getattr(table, "column_names", None) or list(table.columns)
     by_text = not any(name in names for name in _IDS)
@@ -467,11 +464,7 @@ class MtebSearch(EngineSearch):
     """
 
     def model_rankings(self, model: Any, run: Run) -> Iterator[Any]:
-        """Yield the model's ranking for each query of a run, in order and not yet checked.
-
-        Raises:
-            UsageError: if the model raises an exception, or returns no ranking for a query.
-        """
+        """Yield the model's ranking for each query of a run, in order and not yet checked."""
         options: dict[str, Any] = {"encode_kwargs": {"batch_size": self.batch_size}}
         passages = [
             {"id": passage.doc_id, **_title_and_text(passage.text)} for passage in run.passages("")
@@ -511,7 +504,7 @@ class WordSearch(Searcher):
         """Yield (query_id, ranking) for each query; empty for a query without words.
 
         Raises:
-            UsageError: if the index does not return one score per passage of the collection.
+            UsageError: if the index does not return one score per passage.
         """
         ids = run.passage_ids()
         return run.ranked((self._ranking(model, row.text, ids) for row in run.queries), ids)
@@ -558,7 +551,6 @@ def _takes_queries(model: object) -> bool:
 
 
 def _are_vectors(model: object) -> bool:
-    """Return whether an object is a tuple of queries' vectors and the passages' matrix."""
     if not (isinstance(model, tuple) and len(model) == 2):
         return False
     queries, matrix = model

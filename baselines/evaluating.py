@@ -120,8 +120,8 @@ def evaluate(
         data: the built data set; see `open_dataset`.
         collection: the collection that the data set was built from, or an argument of
             `open_collection`; not needed if the collection is generated.
-        name: the system's name; by default the name of the model's class or of the factory, or
-            ``model`` if that is no identifier, such as a lambda's.
+        name: the system's name; by default the name of the model's class or of the factory, for a
+            lambda ``model``.
         seeds: for a factory that accepts ``seed``: makes one replicate per seed, 0 or more.
             Replicates in `runs` with other seeds are included in the result.
         runs: a folder for run files, as `make_runs` writes them. Complete runs in it are not made
@@ -140,8 +140,8 @@ def evaluate(
 
     Raises:
         UsageError: if `model` is neither a model nor a factory, raises an exception, or returns
-            wrong types or shapes. Also if a value is invalid or does not apply to the model, the
-            collection is not the data set's, or a run in `runs` was made differently.
+            wrong types or shapes. Also if an argument does not apply to it, the collection is not
+            the data set's, or a run in `runs` was made differently.
         UnknownNameError: if a shift, measure or option does not exist.
         NotFoundError: if the data set or the collection does not exist.
         MissingExtraError: if the search needs a library that is not installed.
@@ -293,7 +293,7 @@ def _checked_factory(
 ) -> Callable[[Run, int | None], object]:
     """Return a function that calls `factory` with only the arguments that it accepts.
 
-    It takes a run, and a seed or `None`. An exception of the factory becomes a `UsageError`.
+    It takes a run, and a seed or `None`.
 
     Raises:
         UsageError: if `factory` is no factory or cannot be called with a held-out group. Also if it

@@ -95,8 +95,8 @@ class Experiment:
             topics are drawn from the collection's queries. Only training sets of the kind ``test``
             contain topics.
         found: the folder or file that `msshift leakage find` wrote for these topics and training
-            queries. Queries in it, and queries with a topic's text, never count as queries without
-            leakage. If it has too few leaking queries, more are made from the topics' words.
+            queries. Queries in it, or with a topic's text, never count as queries without leakage.
+            Missing leaking queries are made from the topics' words.
         tier: the tier of the leaking queries; stricter tiers are included.
         topics: how many topics to draw, if `test` is `None`.
         depth: how many of BM25's first passages are reranked, and are candidates for negatives.
@@ -244,7 +244,6 @@ def _material_digest(
     texts: Iterable[str],
     sets: Mapping[tuple[str, int], Iterable[TrainingPair]],
 ) -> str:
-    """Return the digest of the topics, the passages' texts and the training sets."""
     parts = chain(
         ((t.query_id, t.text, sorted(t.relevant.items()), t.doc_ids) for t in topics),
         texts,
@@ -254,7 +253,6 @@ def _material_digest(
 
 
 def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:
-    """Return the queries that have a relevant passage in the collection."""
     graded = collection.relevant
     return [
         row
@@ -277,7 +275,6 @@ def _topics(
     Topics without a relevant passage in the collection are skipped.
 
     Raises:
-        NotFoundError: if the folder `test` does not exist.
         DataError: if no topic has a relevant passage in the collection.
     """
     if test is None:
@@ -300,7 +297,7 @@ def _with_negatives(
 ) -> Iterator[tuple[Row, tuple[str, ...]]]:
     """Yield each query with `count` of BM25's first `depth` passages that are not relevant.
 
-    Random passages replace missing ones; a `DataError` if the collection has too few.
+    If there are fewer, random passages are added.
     """
     return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
@@ -333,7 +330,7 @@ def _topic_pairs(
 ) -> tuple[list[TrainingPair], set[tuple[str, str]]]:
     """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant.
 
-    The other passage of a pair is judged not relevant, if possible, or else a negative.
+    The other passage of a pair is judged not relevant, or else a negative.
     """
     pairs, not_relevant = [], set()
     for row, drawn in _with_negatives(bm25, topics, 2, depth):
@@ -386,8 +383,8 @@ def run_leakage_experiment(
 
     Raises:
         UnknownNameError: if a system, recipe or tier does not exist.
-        UsageError: if a number of instances is odd or below 2, a size is below `leaked`, a recipe
-            is invalid, the folder contains another experiment, or another process writes to it.
+        UsageError: if a number of instances or a recipe is invalid, the folder contains another
+            experiment, or another process writes to it.
         DataError: if there are too few queries, a training fails, or models of a system and seed
             started from different weights.
         MissingError: if a library, the collection, or a file of `experiment` is missing.

@@ -104,8 +104,7 @@ def open_system(
         UsageError: if a value is invalid, a class is no system, a model's kind is unknown, or a
             system that has no recipe is given one.
         NotFoundError: if the file or model does not exist.
-        MissingExtraError: if a published model needs libraries that are not installed.
-        DataError: if a published model's weights are pickles.
+        MissingExtraError, DataError: for a published model; see `open_model`.
 
     Examples:
         >>> open_system("bm25", changes={"depth": 10}).depth
@@ -194,7 +193,7 @@ class ModelSystem(GivenSystem):
     def parameters(self) -> dict[str, Any]:
         """Return the model's kind and origin, the digests of weights and settings, and `search`.
 
-        The caller's `settings` and `given` are included if they are not empty.
+        `settings` and `given` are included if not empty.
         """
         return {
             "architecture": self.kind,
@@ -217,11 +216,7 @@ class ModelSystem(GivenSystem):
         }
 
     def check_installed(self) -> None:
-        """Check that BM25's engine is installed, if the model reranks BM25's passages.
-
-        Raises:
-            MissingExtraError: if it is not.
-        """
+        """Check that BM25's engine is installed, if the model reranks BM25's passages."""
         if self.search.reranks:
             Bm25([Passage("1", "word")])
 
@@ -553,7 +548,7 @@ def unwrap(model: Any) -> Any:
 def unused_prompts(model: Any) -> list[str]:
     """Return the names of a model's prompts that it adds neither to queries nor to passages.
 
-    Empty prompts, and prompts with the text of a used prompt, are not included.
+    Empty prompts and copies of a used prompt do not count.
     """
     prompts = getattr(model, "prompts", None) or {}
     default = getattr(model, "default_prompt_name", None)

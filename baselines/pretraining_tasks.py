@@ -242,7 +242,7 @@ class MaskedPassages:
     ) -> dict[str, Any]:
         """Return the tensors of the masked texts, and the original word pieces as targets.
 
-        ``places`` has the row and column of each target; ``same``, of pairs, is 1 for one passage.
+        ``places`` has the row and column of each target.
         """
         batch: dict[str, Any] = {}
         texts = [pieces for pieces, _ in items]
@@ -284,7 +284,7 @@ class MaskedPassages:
     ) -> tuple[Pieces, Pieces, bool]:
         """Return a short and a long span, and whether both are from item `place` of `items`.
 
-        If not, the long span is from the next item; the first item follows the last.
+        If not, the long span is from the next item.
         """
         assert self._recipe.spans is not None
         spans, (pieces, generator) = self._recipe.spans, items[place]

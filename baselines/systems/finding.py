@@ -106,8 +106,7 @@ def load_class(place: str) -> type[System]:
             working directory.
 
     Raises:
-        UsageError: if the class cannot be imported, is no `System`, or is abstract. Another
-            exception of the module is raised unchanged.
+        UsageError: if the class cannot be imported, is no `System`, or is abstract.
     """
     if "" not in sys.path:
         sys.path.append("")
@@ -173,8 +172,8 @@ def kind_of(model_type: str, module_name: str) -> str | None:
 
     Args:
         model_type: the name of the model's class in sentence-transformers.
-        module_name: the name of the class of the model's first module; a name that no kind has
-            matches the kind without one.
+        module_name: the name of the class of the model's first module; an unknown name matches a
+            kind without one.
     """
     kinds = {(kind.model_type, kind.module_name): name for name, kind in neural_systems().items()}
     return kinds.get((model_type, module_name)) or kinds.get((model_type, ""))
@@ -183,8 +182,7 @@ def kind_of(model_type: str, module_name: str) -> str | None:
 def _first_module(file: Path) -> str:
     """Return the name of the class of a model's first module; "" if the file does not exist.
 
-    Raises:
-        UsageError: if the file is no list of modules.
+    A malformed file is a `UsageError`.
     """
     if not file.is_file():
         return ""

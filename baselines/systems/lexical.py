@@ -68,11 +68,7 @@ class Bm25Words(System):
         return {"variant": "lucene", **super().parameters()}
 
     def check_installed(self) -> None:
-        """Check that the engine is installed, by indexing one word.
-
-        Raises:
-            MissingExtraError: if it is not.
-        """
+        """Check that the engine is installed, by indexing one word."""
         Bm25([Passage("1", "word")], self.index_parameters())
 
     def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
@@ -124,8 +120,7 @@ class Bm25System(Bm25Words):
 class _RankingBlock:
     """A block of queries, with the collection and the parameters that determine the rankings.
 
-    `passages` is the digest of the collection's passages. `index` is `None` on a cluster, whose
-    machines open the collection by its `address`.
+    `passages` is their digest. `index` is `None` on a cluster, which opens `address`.
     """
 
     passages: str

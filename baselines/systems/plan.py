@@ -230,11 +230,7 @@ class Plan:
         return Path(self.out).expanduser()
 
     def _check_system(self, shifts: Sequence[Shift]) -> None:
-        """Check the name of the runs, and that the plan's fields apply to the system.
-
-        Raises:
-            UsageError: if a check fails.
-        """
+        """Check the name of the runs, and that the plan's fields apply; else a `UsageError`."""
         system, name = self.system, self._name
         rules = (
             (
@@ -283,11 +279,7 @@ class Plan:
                 raise UsageError(problem)
 
     def _check_models(self, extra_tests: Sequence[TestSet]) -> None:
-        """Check that trained models can search the collections of extra test sets.
-
-        Raises:
-            UsageError: if such a test set exists and the system keeps no model.
-        """
+        """Check that the models can search extra test sets' collections; else a `UsageError`."""
         system = self.system
         if not (system.per_group and system.trains) or system.keeps_models:
             return
@@ -445,7 +437,7 @@ def make_runs(plan: Plan, engine: Engine | None = None) -> list[Path]:
     Raises:
         UsageError, NotFoundError, DataError: see `Plan.runs`. A UsageError also if another process
             is writing a run, or a machine of the cluster cannot read the folder of runs. A
-            DataError also if a training fails or a ranking is wrong; see `checked_rankings`.
+            DataError also if a training or `checked_rankings` fails.
         MissingError: if the system's libraries are not installed, or the recipe's precision needs a
             GPU and there is none.
 
@@ -509,11 +501,7 @@ def check_machine(run: Run) -> None:
 
 
 def _make_run_on_cluster(run_and_line: tuple[Run, str]) -> float | None:
-    """Check this machine of a cluster, then call `_make_run`.
-
-    Raises:
-        UsageError: if this machine cannot read the folder of runs; for others see `check_machine`.
-    """
+    """Check this machine, which must share the folder of runs, then call `_make_run`."""
     run, _ = run_and_line
     if not run.plan.exists():
         raise UsageError(
@@ -613,6 +601,6 @@ def _sidecar_facts(run: Run) -> dict[str, Any]:
 
 
 def _as_text(value: object, name: str) -> str:
-    """Return the text of a fact that is no JSON value, with a warning: an error loses the run."""
+    """Log a warning and return the text of a fact; an error here would lose the run."""
     _logger.warning("%s is no JSON value (%s); its text is recorded", name, type(value).__name__)
     return str(value)

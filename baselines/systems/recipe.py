@@ -319,7 +319,7 @@ class Recipe(TrainingSettings):
 
     @classmethod
     def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield (field, default) like `Table.defaults`, without settings that recipes cannot have."""
+        """Yield (field, default) like `Table.defaults`, without settings that recipes refuse."""
         refused = cls.refused_settings()
         yield from (field for field in super().defaults(prefix) if field[0] not in refused)
 
@@ -350,7 +350,7 @@ class Recipe(TrainingSettings):
     def changed(self, **values: Any) -> Self:
         """Return the recipe with other values; another encoder removes the table ``[random]``.
 
-        A value of `random` is kept. Otherwise see `TrainingSettings.changed`.
+        A given `random` is kept; see also `TrainingSettings.changed`.
         """
         if values.get("encoder", self.encoder) != self.encoder:
             values = {"random": None, **values}

@@ -2,8 +2,7 @@
 
 A searcher depends on the model's kind, not on its training. So trained, published and in-memory
 models are searched in the same way. A model that ranks BM25's passages is a reranker: its recall is
-BM25's and cannot shift. The run tag and the sidecar contain the candidates, so that readers of the
-run see this.
+BM25's and cannot shift. Its run tag and sidecar contain the candidates.
 
 Each retriever searches in the same steps. Passages are encoded in blocks, with a file per block;
 each block is searched for all queries; and `TopK` merges the blocks by score, then doc_id. So
@@ -13,7 +12,7 @@ Rules for all rankings, of a plug-in's ``rank``, a ``search`` and a reranker: a 
 of the collection to finite scores. Each query of a run gets exactly one ranking, which is empty if
 nothing is found. Rankings that break these rules are an error, because a query without a ranking
 would score 0. The systems of this package make rankings from rows of the collection. For them only
-the query_ids are checked, because a check of each doc_id takes as long as BM25's search.
+the query_ids are checked, to save time.
 """
 
 from __future__ import annotations
@@ -307,7 +306,7 @@ class BlockSearch(Scorer):
         return run.passages(""), [row.text for row in run.queries]
 
     def encoded(self, model: Any, run: Run) -> tuple[Any, EncodedPassages]:
-        """Return the encoded queries and passages of a run; record the size of all blocks."""
+        """Return the encoded queries and the encoded passages of a run."""
         with run.stage("encode"):
             passages_to_encode, texts = self.sides(model, run)
             passages = encode_passages(
@@ -346,8 +345,8 @@ _SIDECAR = (
 def checked_rankings(run: Run, given: Any) -> Generator[tuple[str, Ranking], None, None]:
     """Yield the pairs (query_id, ranking) that a system's ``rank`` returned, checked.
 
-    Rankings of other packages' systems are also sorted, and their excluded passages removed. The
-    queries of empty rankings are recorded in the run's facts.
+    Rankings of other packages' systems are sorted, without excluded passages. The queries of empty
+    rankings are recorded in the run's facts.
 
     Args:
         run: the run.

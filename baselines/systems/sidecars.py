@@ -132,7 +132,7 @@ def read_json(path: Path, fix: str = "move the file away") -> dict[str, Any]:
 
     Raises:
         UsageError: if the content of the file is no JSON object.
-        OSError: if the file does not exist or cannot be read.
+        OSError: if the file cannot be read.
     """
     try:
         value = json.loads(path.read_bytes())

@@ -194,7 +194,7 @@ class System(Table, ABC):
 
         Raises:
             MissingError: if e.g. a GPU is missing; the message contains a fix.
-            UsageError: if an option does not suit the system, such as the number of GPUs.
+            UsageError: if an option, such as the number of GPUs, does not apply.
             DataError: if the model cannot be trained on the data.
         """
 
@@ -265,7 +265,7 @@ class Run(Facts):
 
     @property
     def validation(self) -> tuple[Row, ...]:
-        """The validation queries; none if the system does not train or the data set has none."""
+        """The validation queries; may be empty."""
         return self.rows("validation")
 
     @property
@@ -281,8 +281,8 @@ class Run(Facts):
         """Return the texts of passages of the collection, as an Arrow array of strings.
 
         Args:
-            rows: doc_id -> index of its text in the array, from 0 to len(rows) - 1. The value is
-                null if the collection lacks the passage.
+            rows: doc_id -> index of its text in the array, from 0 to len(rows) - 1; null if the
+                collection lacks it.
         """
         texts: list[str | None] = [None] * len(rows)
         for passage in self.passages():
@@ -305,8 +305,7 @@ class Run(Facts):
                 the data set.
 
         Raises:
-            DataError: if no passage contains a word.
-            MissingExtraError: if the engine is not installed.
+            DataError, MissingExtraError: see `cached_index`.
         """
         chosen = parameters or Bm25Parameters(words=self.words)
         warn_of_words([row.text for row in self.queries], chosen.words)
