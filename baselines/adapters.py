@@ -189,7 +189,7 @@ class EncoderSearch(DenseSearch):
 
         Raises:
             UsageError: if the model raises an exception, or does not return one vector of real
-                numbers, not of 8 bits, per text.
+                numbers per text; 8-bit integers are refused.
         """
         method = self.methods[query]
         parts = []
@@ -318,7 +318,7 @@ class VectorSearch(EncoderSearch):
     methods = ("passages", "queries")
 
     def sides(self, model: Any, run: Run) -> tuple[Iterable[Passage], list[str]]:
-        """Return the inputs of `call`.
+        """Return the inputs of `call` for passages and for queries.
 
         Returns:
             The passages, each with its row number in the matrix as text; and the query_ids if the

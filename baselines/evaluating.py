@@ -355,7 +355,7 @@ def _checked_factory(
 
 
 def _warnings(name: str, result: Result, is_one: bool) -> Iterator[str]:
-    """Yield a warning if it `is_one` model for all groups, and if it reranks BM25's passages."""
+    """Yield a warning for one model for all groups, and one if BM25's passages are reranked."""
     if is_one:
         yield f"{name}: one model for all groups; it has a score on each group, but no Rel Loss"
     runs = (run for part in result.scores for run in part.runs.values())

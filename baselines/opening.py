@@ -205,7 +205,7 @@ class ModelSystem(GivenSystem):
         }
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device and torch's number of threads; `{}` for a model without a device."""
+        """Return a torch model's device and number of threads; `{}` for a model without them."""
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}

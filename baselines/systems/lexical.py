@@ -64,7 +64,7 @@ class Bm25Words(System):
         self.index_parameters()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the variant and the fields."""
+        """Return ``variant``, which is ``lucene``, and the fields."""
         return {"variant": "lucene", **super().parameters()}
 
     def check_installed(self) -> None:
@@ -120,7 +120,7 @@ class Bm25System(Bm25Words):
 class _RankingBlock:
     """A block of queries, with the collection and the parameters that determine the rankings.
 
-    `passages` is their digest. `index` is `None` on a cluster, which opens `address`.
+    `passages` is the collection's digest. `index` is `None` on a cluster, which opens `address`.
     """
 
     passages: str

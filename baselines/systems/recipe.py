@@ -370,8 +370,8 @@ class RecipeFile:
     """The file of a recipe.
 
     Attributes:
-        name: in `recipe_files` the file name without ``.toml``, e.g. ``splade-paper``. After
-            `read_recipe` by name, the name for `msshift run --recipe`, e.g. ``paper``.
+        name: the file name without ``.toml``, e.g. ``splade-paper``. After `read_recipe` by name,
+            the name for `msshift run --recipe`, e.g. ``paper``.
         source: the path of the file; for a packaged recipe its file name,
             ``<system>-<name>.toml``.
         text: the content of the file, TOML.

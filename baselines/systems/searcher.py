@@ -60,7 +60,7 @@ class Searcher(SearchSettings, ABC):
 
     @abstractmethod
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Yield (query_id, ranking) for each of the run's queries; `rankings` removes exclusions.
+        """Yield (query_id, ranking) for each of the run's queries; excluded passages may be in it.
 
         Args:
             model: the model, which does not change.
