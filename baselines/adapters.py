@@ -300,7 +300,6 @@ def _mteb() -> Any:
 
 
 def _mteb_task() -> dict[str, Any]:
-    """Return the arguments that name the task, split and language in calls of MTEB's models."""
     return {
         "task_metadata": _mteb().get_task("MSMARCO").metadata,
         "hf_split": "test",
@@ -389,7 +388,7 @@ class EngineSearch(Searcher):
 
 
 def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
-    """Return one ranking per query, in the order of the queries; empty if a table has none.
+    """Return one ranking per query, in the order of the queries.
 
     Args:
         method: the method or function that returned the rankings, for messages.
@@ -543,7 +542,6 @@ def _is_a(library: str, name: str) -> Callable[[object], bool]:
 
 
 def _takes_queries(model: object) -> bool:
-    """Return whether an object can be called and its first parameter is named ``queries``."""
     try:
         return callable(model) and next(iter(inspect.signature(model).parameters)) == "queries"
     except (StopIteration, TypeError, ValueError):

@@ -328,10 +328,7 @@ def _planted(topics: Sequence[Row], count: int) -> list[Row]:
 def _topic_pairs(
     bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
 ) -> tuple[list[TrainingPair], set[tuple[str, str]]]:
-    """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant.
-
-    The other passage of a pair is judged not relevant, or else a negative.
-    """
+    """Return two pairs per topic, and the (query_id, doc_id) that are judged not relevant."""
     pairs, not_relevant = [], set()
     for row, drawn in _with_negatives(bm25, topics, 2, depth):
         doc_ids = sorted(doc_id for doc_id, grade in judged[row.query_id].items() if grade < 1)

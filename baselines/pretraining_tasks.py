@@ -351,8 +351,6 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
     functional = torch.nn.functional
 
     class Learner(transformers.BertForMaskedLM):  # type: ignore[misc]
-        """The encoder with the heads and the losses of its tasks."""
-
         # If true, the trainer would count the tokens of each part, and scale the loss by them.
         accepts_loss_kwargs = False
 
