@@ -98,7 +98,7 @@ class Neural(Recipe, System):
             )
 
     def tag(self, name: str) -> str:
-        """Return the run tag: the name, recipe (``own`` without a file), seed and `Searcher.tag`."""
+        """Return the run tag: name, recipe (``own`` without a file), seed and `Searcher.tag`."""
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
@@ -145,8 +145,8 @@ class Neural(Recipe, System):
         """Check that the training can run; if the model is trained, check the number of GPUs only.
 
         Raises:
-            UsageError: if several GPUs cannot share the training, a launcher started this process,
-                or the data set's triples have too few negatives.
+            UsageError: if several GPUs cannot share the training, or a launcher started this
+                process. Also if the data set's triples have too few negatives.
             NotFoundError: if there is no such encoder.
             MissingError: if BM25's library, or a GPU for the precision, is missing.
             DataError: if the training queries cannot fill a batch with this seed, or have too few
@@ -192,8 +192,8 @@ class Neural(Recipe, System):
         """Return the model of a run, ready to search, and its facts; train it if needed.
 
         Raises:
-            DataError: if the weights in the model's folder changed after the training, or a
-                training yields weights or scores that are not finite.
+            DataError: if the weights in the model's folder changed after the training. Also if
+                weights or scores of a training are not finite.
         """
         folder = run.work / MODEL
         if not folder.exists():

@@ -125,8 +125,8 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
         batch_size: texts that the teacher encodes together.
 
     Raises:
-        NotFoundError: if there is no such folder, or it has neither a run without the group nor one
-            run for all groups.
+        NotFoundError: if there is no such folder, or it has no run without the group or for all
+            groups.
         UsageError: if the teacher was made on other data, or its sidecar does not record the group
             as held out; a run of BM25 needs no such record.
     """

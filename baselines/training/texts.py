@@ -57,8 +57,8 @@ def training_pairs(
         UsageError: if the config is a complete shift, `collection` is another collection, or a row
             would have fewer negatives than `negatives`. Also if `negatives` is below 0, or `limit`
             below 1.
-        DataError: if a training query is a test query of the held-out group, the collection lacks
-            passages of the triples, or a query of the triples is not a training query.
+        DataError: if a training query is a test query of the held-out group. Also if the triples
+            have queries that are not training queries, or passages that the collection lacks.
 
     Examples:
         >>> pairs = training_pairs("length-short", limit=100)
@@ -159,8 +159,8 @@ def validation_candidates(
         MissingExtraError: if bm25s is not installed.
         NotFoundError, UnknownNameError: see `training_pairs`.
         UsageError: see `training_pairs`; also if `queries` or `depth` is below 1.
-        DataError: if no validation query has a relevant passage in the collection, or a training
-            query is a test query of the held-out group.
+        DataError: if no validation query has a relevant passage in the collection. Also if a
+            training query is a test query.
 
     Examples:
         >>> found = validation_candidates("length-short", queries=2, depth=10)

@@ -248,7 +248,7 @@ def make_training_data(
     steps: int | None = None,
     examples: Sequence[Example] | None = None,
 ) -> TrainingData:
-    """Return the triples of a part of a training: ``batch_size`` triples in a row for each step.
+    """Return the triples of a part of a training: ``batch_size`` consecutive triples per step.
 
     They depend on the training queries, the collection and these fields of the recipe:
     ``batch_size``, ``steps``, ``epochs``, ``seed``, and all fields that begin with ``negatives``.
@@ -264,10 +264,10 @@ def make_training_data(
 
     Raises:
         UsageError: if the data set's triples have fewer negatives for a relevant passage than
-            ``negatives_per_query``, or the teacher was changed after its training.
-        DataError: if a batch cannot be filled, a query has too few negatives, or the teacher's
-            scores are missing or not finite. Also if the data set's triples have queries that are
-            not training queries, or passages that the collection lacks.
+            ``negatives_per_query``. Also if the teacher was changed.
+        DataError: if a batch cannot be filled, a query has too few negatives, or a teacher's score
+            is missing or not finite. Also if the data set's triples have queries that are not
+            training queries, or passages that the collection lacks.
     """
     if examples is None:
         examples = _first_examples(run, recipe)
@@ -482,7 +482,7 @@ class TriplesInParts:
     def facts(self) -> dict[str, object]:
         """Return the number of examples and the digests of triples and teacher, for the sidecar.
 
-        With several parts, ``triples_sha256`` is the SHA-256 of the parts' digests in a row.
+        With several parts, ``triples_sha256`` is the SHA-256 of the parts' joined digests.
         """
         digests = [part.digest for part in self.parts]
         facts: dict[str, object] = {

@@ -319,7 +319,7 @@ def _finite_vectors(
 
 
 def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]:
-    """Return the token ids of all texts in a row, each text's first index, and its length.
+    """Return the joined token ids of all texts, each text's first index, and its length.
 
     A text without tokens is a DataError.
     """

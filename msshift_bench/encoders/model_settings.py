@@ -93,7 +93,7 @@ class ModelSettings(Table):
 
     @classmethod
     def lacked_by(cls, system: Any) -> dict[str, str]:
-        """Return each setting that models of a system's kind lack -> kinds with it, for messages."""
+        """Return each setting that models of a system's kind lack -> the kinds that have it."""
         lacks = {
             "bi-encoders": _OF_VECTORS if system.model_type != "SentenceTransformer" else (),
             "models that encode": _OF_SIDES if system.model_type == "CrossEncoder" else (),

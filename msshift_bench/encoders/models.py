@@ -273,8 +273,8 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 
     Raises:
         UsageError: if the model cannot be loaded, or has a decoder or no fast tokenizer. Also if it
-            reads fewer tokens than `spec.max_length`, does not return one dense vector per text, or
-            a setting cannot be applied.
+            reads fewer tokens than `spec.max_length`, or does not return one dense vector per text.
+            Also if a setting cannot be applied.
         DataError: if the files lack weights.
     """
     settings, own = spec.settings, spec.pooling == OWN
