@@ -182,7 +182,7 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
 
 
 def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
-    """Yield findings on wrong test sets, shifts, systems, and scores out of range or implausible."""
+    """Yield findings on wrong test sets, shifts and systems, and on implausible scores."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
         digest = _test_set_digest(scores)
