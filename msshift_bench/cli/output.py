@@ -107,8 +107,8 @@ def check_outputs(
 
     Raises:
         NotFoundError: if an output's folder does not exist.
-        UsageError: if an output cannot be a file, is an input or in one, is given twice, is being
-            written, or would overwrite a TOML file or an annotated sheet.
+        UsageError: if an output cannot be a file, is an input or in one, or is given twice. Also if
+            it is being written, or would overwrite a TOML file or an annotated sheet.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     wanted = [output for output in outputs if output is not None]
