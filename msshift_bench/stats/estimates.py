@@ -73,7 +73,7 @@ NOTHING = Part(0.0, 1.0)
 """A part with no contribution to an error."""
 
 _STEPS = 64
-"""Places of a quadrature per unit of the transformed scale."""
+"""Nodes of a quadrature per unit of the transformed scale."""
 
 _REACH = 4
 """Left end of a quadrature, on the transformed scale."""
@@ -107,8 +107,8 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
 
     Args:
         distance: at least 0.
-        first: one part, of a scale above 0 unless the other has one.
-        second: the other.
+        first: one part, of a scale above 0 unless the other part has one.
+        second: the other part.
 
     Returns:
         From 0 to 1: above 0.01 to 8 digits, below to 2% of itself.
@@ -130,12 +130,12 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
 # Two of three calls of a report repeat earlier arguments, for a table and then a picture.
 @functools.lru_cache(maxsize=4096)
 def half_width(confidence: float, first: Part, second: Part) -> float:
-    """Return the distance from 0 that the sum stays within, with probability `confidence`.
+    """Return the distance from 0 that the sum of two parts stays within; 0 if both scales are 0.
 
     Args:
-        confidence: strictly between 0 and 1.
+        confidence: the probability to stay within, strictly between 0 and 1.
         first: one part.
-        second: the other.
+        second: the other part.
     """
     tail = (1 - confidence) / 2
     # One-sided quantile of each part alone.
@@ -169,8 +169,8 @@ class Uncertainty:
     """The error of an estimate, by its source.
 
     Attributes:
-        queries: the part of the choice of queries.
-        trained: the part of the seeds of training, noise included; scale 0 for a single seed.
+        queries: the part from the choice of queries.
+        trained: the part from the seeds of training, noise included; scale 0 for a single seed.
         seeds: the number of seeds that count; 1 for fixed models; 0 if groups are the sample, and
             `queries` includes all sources.
         noise: the standard error of the noise of these models, which `queries` does not include.
@@ -193,7 +193,7 @@ class Uncertainty:
 
     @property
     def seed_share(self) -> float | None:
-        """The share of the variance that comes from seeds, 0 to 1; `None` if not known.
+        """The share of the variance from seeds, 0 to 1; `None` below 2 seeds or without variance.
 
         The variance is at least the variance with fixed models, so that seeds that agree by chance
         have a small share.
@@ -202,22 +202,21 @@ class Uncertainty:
         return self.trained.scale**2 / total if self.seeds > 1 and total else None
 
     def half_width(self, confidence: float) -> float:
-        """Return half the width of the confidence interval of an estimate."""
+        """Return half the width of the interval of an estimate; 0 if nothing varies."""
         return max(
             half_width(confidence, self.fixed, NOTHING),
             half_width(confidence, self.queries, self.trained),
         )
 
     def interval(self, value: float, confidence: float) -> tuple[float, float]:
-        """Return the confidence interval, symmetric about the estimate."""
+        """Return the ends (low, high) of the confidence interval, symmetric about `value`."""
         half = self.half_width(confidence)
         return value - half, value + half
 
     def p_value(self, value: float) -> float | None:
         """Return the two-sided p-value of "the estimate is 0", from 0 to 1.
 
-        `None` if the estimate is not 0 and nothing varies. Estimates of at most `ROUNDING` count as
-        0.
+        If nothing varies, it is 1 for an estimate within `ROUNDING` of 0, else `None`.
         """
         if not (self.queries.scale or self.trained.scale):
             return 1.0 if abs(value) <= ROUNDING else None
@@ -238,7 +237,7 @@ class Estimate:
         <Estimate: 0.1667, bi-encoder on short>
 
     Attributes:
-        value: the value; NaN for the mean of no query.
+        value: the value; NaN for the mean over no query.
         parts: source -> contributions, ``[seeds, queries]``.
         scale: the largest term that a contribution was computed from.
     """
@@ -255,7 +254,7 @@ class Estimate:
     def mean(
         cls, scores: Floats, training: str, sample: str, is_kept: NDArray[np.bool_] | None = None
     ) -> Estimate:
-        """Return the mean of scores, exactly rounded by seed.
+        """Return the estimate of the mean of scores; the mean of each seed is exactly rounded.
 
         To first order, the contribution of a query to a mean over a kept share of queries is mean +
         [query is kept] / share * (score - mean) (linearised ratio; Cochran 1977, "Sampling
@@ -293,7 +292,7 @@ class Estimate:
         return _combined(factor * self.value, [(factor, self)])
 
     def __truediv__(self, divisor: Estimate) -> Estimate | None:
-        """Return the ratio; `None` if the divisor is 0 or undefined."""
+        """Return the ratio; `None` if the divisor is 0 or NaN."""
         if not divisor.value or math.isnan(divisor.value):
             return None
         ratio = self.value / divisor.value
@@ -308,7 +307,7 @@ class Estimate:
         return Estimate(self.value, samples, self.scale)
 
     def uncertainty(self) -> Uncertainty | None:
-        """Return the error of the value; `None` if a sample has fewer than 2 queries."""
+        """Return the error of the value; `None` if any sample has fewer than 2 queries."""
         sizes = {sample: part.shape[1] for (_, sample), part in self.parts.items()}
         if min(sizes.values(), default=0) < 2:
             return None
@@ -342,7 +341,7 @@ class Estimate:
 
 
 def average(estimates: Iterable[Estimate | None]) -> Estimate | None:
-    """Return the mean of estimates; `None` if one is undefined, or for none."""
+    """Return the mean of estimates; `None` if any is `None`, or without estimates."""
     terms = list(estimates)
     known = [term for term in terms if term is not None]
     if not known or len(known) < len(terms):
@@ -360,13 +359,16 @@ def rel_loss(inside: float, out: float, sign: int = ...) -> float: ...
 @overload
 def rel_loss(inside: Floats, out: Floats, sign: int = ..., *, of: float) -> Floats: ...
 def rel_loss(inside: Any, out: Any, sign: int = 1, *, of: float | None = None) -> Any:
-    """Return (inside - out) / inside; `None` for estimates if `inside` is 0.
+    """Return sign * (inside - out) / inside; for estimates `None` if `inside` is 0 or NaN.
 
     Args:
         inside: the in-domain score, e.g. Avg In: an estimate, a number, or scores of queries.
         out: the held-out score, e.g. Out, of the same type.
         sign: -1 where lower is better, so that a positive result is always worse.
         of: for scores of queries: the divisor, e.g. their Avg In.
+
+    Raises:
+        ZeroDivisionError: for numbers, if `inside` is 0.
     """
     return (float(sign) * (inside - out)) / (inside if of is None else of)
 

@@ -1,4 +1,4 @@
-"""Figures: the long table of a result, and inference: intervals, p-values and marks.
+"""Figures: the long table of a result; inference of intervals, p-values and significance marks.
 
 A figure is a number with its names and its interval. A claim is an estimate with names, not yet
 inferred. Claims that are tested together name their family, over which p-values are corrected.
@@ -48,7 +48,7 @@ class Figure(NamedTuple):
         value: the number, on the scale of the measure, not times 100; a Rel Loss is a fraction.
             `None` if undefined.
         low: the lower end of its interval; `None` without one.
-        high: the upper end.
+        high: the upper end, likewise.
         p: the corrected p-value of "it is 0"; `None` if not tested.
         p_uncorrected: the p-value before the correction.
         mark: `STAR` if significant, `DAGGER` if significant for exactly these models, or "".
@@ -57,8 +57,8 @@ class Figure(NamedTuple):
             ``groups``.
         seeds: the number of seeds; `None` if nothing was trained.
         queries: the number of queries that count.
-        seed_sd: the standard deviation over seeds, to first order.
-        seed_share: the share of the variance that comes from seeds, 0 to 1.
+        seed_sd: the standard deviation over seeds, to first order; `None` below 2 seeds.
+        seed_share: the share of the variance that comes from seeds, 0 to 1; `None` if unknown.
 
     Examples:
         >>> figure = Figure("loss", group="short", value=0.25, low=0.1, high=0.4, p=0.01)
@@ -95,11 +95,11 @@ class Figure(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Both ends of its interval; `None` without one."""
+        """The ends (low, high) of its interval; `None` if one is missing."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def with_value(self, value: float | None, interval: tuple[float, float] | None) -> Figure:
-        """Return a figure of the same names with this value and interval."""
+        """Return a copy with this value and interval; all other fields are kept."""
         low, high = interval or (None, None)
         return self._replace(value=value, low=low, high=high)
 
@@ -126,9 +126,9 @@ class Claim(NamedTuple):
             already has a value.
         family: names that identify its family of tests; the last one names the tests, e.g.
             ``systems x groups``. Empty if it is not tested.
-        p: the uncorrected p-value, if not computed from the estimate.
+        p: the uncorrected p-value, if not computed from the estimate; ignored without `family`.
         bounds: the range of the value, which limits its interval.
-        repeats: for the negative of an earlier claim, how many places earlier that claim is; else
+        repeats: for the negative of an earlier claim, how many claims earlier that claim is; else
             0. Both share one test.
     """
 
@@ -158,8 +158,10 @@ class Figures(tuple[Figure, ...]):
     def where(self, **names: object) -> Figures:
         """Return the figures with these names, e.g. ``where(group="C0", figure=("loss", "out"))``.
 
+        Without a match, the result is empty.
+
         Args:
-            names: column -> its value or several. A measure may be one of ir_measures.
+            names: column -> its value or several. A measure may be an object of ir_measures.
 
         Raises:
             UnknownNameError: for an unknown column.
@@ -175,7 +177,7 @@ class Figures(tuple[Figure, ...]):
         return next(iter(self.where(**names)), None)
 
     def each(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Figures]]:
-        """Yield the values of the columns `names` with their figures, in the order of the first.
+        """Yield the values of the columns `names` with their figures, in order of first occurrence.
 
         Raises:
             UnknownNameError: for an unknown column.
@@ -185,7 +187,7 @@ class Figures(tuple[Figure, ...]):
         return ((values, Figures(rows)) for values, rows in parts.items())
 
     def names(self, column: str) -> list[Any]:
-        """Return the values of a column, each once, in the order of the figures.
+        """Return the values of a column, each once, in order of first occurrence.
 
         Raises:
             UnknownNameError: for an unknown column.
@@ -212,7 +214,7 @@ AVERAGES: Mapping[str, str] = MappingProxyType(
 
 
 def _holm(p: Floats) -> Floats:
-    """Adjust ascending p-values to control the probability of any false rejection.
+    """Return ascending p-values, adjusted to control the probability of any false rejection.
 
     Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979): valid under any
     dependence between tests, and never weaker than Bonferroni's.
@@ -221,7 +223,7 @@ def _holm(p: Floats) -> Floats:
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:
-    """Adjust ascending p-values to control the expected share of false rejections.
+    """Return ascending p-values, adjusted to control the expected share of false rejections.
 
     The step-up procedure of Benjamini & Hochberg (JRSS B 57, 1995): valid for independent or
     positively dependent tests. It controls a weaker error than Holm's and rejects more.
@@ -235,7 +237,7 @@ def _bonferroni(p: Floats) -> Floats:
 
 
 UNCORRECTED = "none"
-"""The name of no correction, with which no figure is marked."""
+"""The name of no correction: no figure then has a mark of significance."""
 
 CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
     {
@@ -277,17 +279,18 @@ class Inference:
 
 
 def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Test, float]:
-    """Return the corrected p-values of one family of tests, without tests that gave none.
+    """Return the corrected p-values of one family of tests, without tests whose p is `None`.
 
     Args:
         p_values: test -> p-value, or `None` if the test could not be made.
         correction: a key of `CORRECTIONS`.
 
     Returns:
-        Test -> its adjusted p-value, at most 1.
+        Test -> its adjusted p-value, at most 1, in the order of `p_values`.
 
     Raises:
         UsageError: if a p-value is not a number from 0 to 1.
+        KeyError: for an unknown correction.
     """
     defined = {name: p for name, p in p_values.items() if p is not None}
     p = np.array(list(defined.values()), np.float64)
@@ -303,12 +306,18 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
 
     P-values are corrected over all claims of a family. P-values that count queries only are smaller
     than with seeds, and would help other tests to pass a step-down procedure. Therefore tests that
-    count queries only are corrected as if all other tests had p = 1, and vice versa. A figure with
-    an interval that contains 0 has no mark.
+    count queries only are corrected as if all other tests had p = 1, and vice versa. A figure
+    without an interval, or with 0 in its interval, has no mark.
 
     Args:
         claims: the claims, in the order of the tables.
         inference: the level of the intervals, and the correction.
+
+    Returns:
+        One figure per claim, in their order.
+
+    Raises:
+        UsageError: if a claim's p-value is not a number from 0 to 1.
     """
     rows: list[Figure] = []
     families: dict[tuple[str, ...], dict[int, float]] = {}
@@ -357,7 +366,7 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
 def rank_ranges(
     order: Sequence[str], apart: Collection[tuple[str, str]]
 ) -> dict[str, tuple[int, int]]:
-    """Return the ranks of systems, from the pairs with a significant difference.
+    """Return each system's rank and worst place, from the pairs with a significant difference.
 
     A system is known to be better than another if a pair or a chain of pairs connects them. Its
     range has its places in all orders of the systems that agree with this. Its rank is the first
@@ -375,8 +384,8 @@ def rank_ranges(
             `order`.
 
     Returns:
-        System -> its rank, which is 1 + the number of systems known to be better; and its worst
-        place, the number of systems not known to be worse, itself included.
+        System -> (rank, worst place), in `order`. The rank is 1 + the number of systems known to be
+        better. The worst place is the number of systems not known to be worse, itself included.
 
     Raises:
         ValueError: if a system is named twice, or a pair contradicts the order or has an unknown

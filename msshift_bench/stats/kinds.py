@@ -17,12 +17,13 @@ _Side = TypeVar("_Side")
 
 
 class Sides(NamedTuple, Generic[_Side]):
-    """The two sides of a shift for one group: models, their scores, or the means of these.
+    """The in-domain and held-out sides of one group: models, their scores, or mean scores.
 
     Attributes:
-        inside: of the models trained with the group.
-        out: of the model trained without it; the same object for one model for all groups.
-        reference: the sides of the reference of leads; `None` without one.
+        inside: the side of the models trained with the group.
+        out: the side of the model trained without it; if one model serves all groups, the same
+            object as `inside`.
+        reference: the sides of the system to compute leads over; `None` without one.
         over_all: whether the reference is the same system trained with all groups.
     """
 
@@ -33,7 +34,7 @@ class Sides(NamedTuple, Generic[_Side]):
 
     @property
     def is_one(self) -> bool:
-        """Whether it is one model for all groups; with a reference, whether both are."""
+        """Whether one model serves all groups; with a reference, whether this holds for both."""
         return self.inside is self.out and (self.reference is None or self.reference.is_one)
 
 
@@ -41,7 +42,7 @@ Formula = Callable[[Sides[Estimate]], Estimate | None]
 """Function from the means of a group's sides to a figure; `None` if undefined."""
 
 Unit = Literal["score", "difference", "share", "count", "number"]
-"""Scale of a figure: in the measure's range, on its scale, or a fraction printed in percent."""
+"""Scale of a figure: a score, a difference of scores, a fraction shown in percent, or a number."""
 
 
 class FigureKind(NamedTuple):
@@ -52,15 +53,15 @@ class FigureKind(NamedTuple):
         unit: its scale.
         direction: 1 if higher is better, -1 if lower is better, 0 if neither, for measures where
             higher is better.
-        family: its family of tests by group, and its family of averages; `None` if it is not
-            tested.
+        family: the name of its family of tests, and the words for its tests in outputs, e.g.
+            ``systems x sides``; `None` if it is not tested.
         formula: its function of `Sides`; `None` for figures of other inputs. Differences and shares
             are multiplied by the measure's sign, -1 where lower is better.
         sides: the systems that have it: ``one`` model for all groups, or ``two`` sides.
         is_lead: whether its formula needs `Sides.reference`.
         is_contrast: whether it is the formula's value minus its mean on the other groups.
         is_shown: whether tables of losses and leads have a row for it.
-        of_slices: whether only the slices of single runs have it.
+        of_slices: whether only slices of single runs have it.
         over_all: whether it needs `Sides.over_all`.
     """
 
@@ -159,7 +160,12 @@ FIGURES: dict[str, FigureKind] = {
 
 
 def contrast_of(figure: str) -> str | None:
-    """Return the kind of figure that is a kind's contrast between groups; `None` without one.
+    """Return the name of the figure that compares `figure` between groups; `None` without one.
+
+    For such a contrast, the result is `figure`.
+
+    Raises:
+        KeyError: for an unknown figure.
 
     Examples:
         >>> contrast_of("lead"), contrast_of("avg_in")
@@ -181,7 +187,8 @@ def compute_figures(
     with or without a reference. A single group has no contrasts with other groups.
 
     Args:
-        sides: group -> the means of its sides, all of one system, with or without a reference.
+        sides: group -> its mean scores, all of one system; at least one group. All groups or none
+            have a reference.
         sign: -1 where a lower value of the measure is better, else 1.
         of_slices: whether the groups are slices of a single run, which have more figures.
 

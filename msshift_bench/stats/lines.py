@@ -47,7 +47,7 @@ class Slope(NamedTuple):
     """A slope with its standard error.
 
     Attributes:
-        value: the change of Rel Loss, a fraction, per 1 of the indicator.
+        value: the change of Rel Loss, a fraction, per unit of the indicator.
         error: its standard error; 0 if nothing scatters.
         df: the degrees of freedom of the error.
     """
@@ -89,11 +89,11 @@ class Line(NamedTuple):
     def interval(
         self, similarity: ArrayLike, confidence: float = 0.95, *, of_a_group: bool = False
     ) -> tuple[Floats, Floats]:
-        """Return the low and high ends of the confidence interval of the line.
+        """Return the low and high ends of the line's confidence intervals, shaped as `similarity`.
 
         Args:
             similarity: one similarity or several.
-            confidence: the level of the interval.
+            confidence: the level of the interval, strictly between 0 and 1.
             of_a_group: return the prediction interval instead, for the loss of one more group. It
                 assumes the same scatter about the line, a similar number of test queries and the
                 same training.
@@ -107,14 +107,14 @@ class Line(NamedTuple):
 
 
 def fit_line(similarities: ArrayLike, rel_losses: ArrayLike) -> Line:
-    """Fit a line by least squares.
+    """Return the least-squares line; if all losses are equal, a flat line without error.
 
     Args:
         similarities: one per group, ``[groups]``.
         rel_losses: the groups' Rel Losses, fractions, ``[groups]``.
 
     Raises:
-        UsageError: if the two differ in length, or a number is not finite.
+        UsageError: if the two differ in shape, or a number is not finite.
         DataError: if there are fewer than `FEWEST_GROUPS` groups, or all are equally similar.
     """
     x, y = _points(similarities, rel_losses)
@@ -153,7 +153,10 @@ def fit_parallel_lines(
         shifts: the shift of each group, ``[groups]``.
 
     Returns:
-        The slope; `None` if there are too few groups, or similarity does not vary within a shift.
+        The slope; `None` with fewer than shifts + 2 groups, or if similarity varies in no shift.
+
+    Raises:
+        UsageError: if the two differ in shape, or a number is not finite.
     """
     x, y = _points(similarities, rel_losses)
     names = dict.fromkeys(shifts)
@@ -175,7 +178,7 @@ def slope_inside_groups(
 
     Args:
         losses: group -> each query's loss, mean over seeds, in units of Avg In, ``[queries]``.
-        indicator: group -> the indicator's values, ``[queries]``.
+        indicator: group of `losses` -> the values of the same queries, ``[queries]``.
 
     Returns:
         The mean of the groups' slopes with its error; `None` if the indicator varies in fewer than
@@ -205,6 +208,7 @@ def rank_correlation(
 
     Raises:
         UnknownNameError: for another kind.
+        UsageError: if the two differ in shape, or a number is not finite.
         DataError: if there are fewer than `FEWEST_GROUPS` groups.
     """
     x, y = _points(similarities, rel_losses)
@@ -228,12 +232,12 @@ def rank_correlation(
 
 @functools.lru_cache(maxsize=8)
 def _orders(size: int) -> Ints:
-    """Return all permutations of `size` places, ``[orders, size]``."""
+    """Return all permutations of ``range(size)``, ``[orders, size]``."""
     return np.array(list(itertools.permutations(range(size))))
 
 
 def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
-    """Return rank correlations along the last axis; NaN where all values are equal.
+    """Return rank correlations along the last axis; NaN where all values of `x` or `y` are equal.
 
     Args:
         kind: one of `RANK_CORRELATIONS`; Kendall's is tau-b.

@@ -65,8 +65,8 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
         confidence: the interval's confidence level.
 
     Returns:
-        The smallest such number; `None` if 1,000 seeds are too few, because queries alone make more
-        than half of the width, or for a single seed.
+        The smallest such number; `None` if a total of 1,000 seeds is too few, because queries alone
+        make more than half of the width, or below 2 known seeds.
     """
     if known.seeds < 2:
         return None
@@ -99,8 +99,8 @@ def detectable_loss(known: Uncertainty, *, planned_seeds: int | None = None) -> 
             It needs an error that counts several seeds.
 
     Returns:
-        A fraction of Avg In; `None` if not even a loss of 1 would be found. With the error of a
-        single seed, other seeds are not counted.
+        A fraction of Avg In; 0 if nothing varies; `None` if not even a loss of 1 would be found.
+        With the error of a single seed, other seeds are not counted.
 
     Raises:
         UsageError: if the plan has fewer than two seeds, or the variance of seeds is not known.
@@ -163,7 +163,8 @@ def detectable_rel_loss(
         correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
 
     Returns:
-        A fraction of Avg In, above 0 and at most 1; `None` if not even a loss of 1 would be found.
+        A fraction of Avg In, above 0 and at most 1; `None` if not even a loss of 1 would be found,
+        e.g. without queries.
 
     Raises:
         UsageError: if a number is out of range.
@@ -181,7 +182,9 @@ def detectable_rel_loss(
 
 
 def queries_to_detect(rel_loss: float) -> int:
-    """Return the number of test queries needed to find a Rel Loss; see `detectable_rel_loss`.
+    """Return the number of test queries needed to find a Rel Loss, a fraction.
+
+    It has the test and the default assumptions of `detectable_rel_loss`.
 
     Raises:
         UsageError: if it is not above 0 and at most 1.
@@ -192,7 +195,11 @@ def queries_to_detect(rel_loss: float) -> int:
 
 
 def _width(deviation: float, correlation: float) -> float:
-    """Return the difference detectable with a single query, in units of Avg In."""
+    """Return the difference detectable with a single query, in units of Avg In.
+
+    Raises:
+        UsageError: if a number is out of range.
+    """
     if not deviation > 0:
         raise UsageError(f"the standard deviation must be above 0, got {deviation}")
     if not -1 <= correlation < 1:

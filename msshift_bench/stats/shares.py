@@ -34,15 +34,16 @@ _CONFIDENCE = 0.95
 def clustered_share(hits: Floats, items: Floats) -> tuple[float, Interval | None] | None:
     """Return the share of items that are hits, with its 95% interval over the clusters.
 
-    If all items are hits, or none, the variance between clusters is 0, and each cluster counts as
-    one item.
+    If the variance between clusters is 0, e.g. if all items are hits, each cluster counts as one
+    item.
 
     Args:
         hits: the number of hits in each cluster, shape (clusters,).
         items: the number of items in each cluster, shape (clusters,); empty clusters do not count.
 
     Returns:
-        The share, from 0 to 1, and its interval, `None` below 2 clusters. `None` without items.
+        (share, interval): the share is from 0 to 1; the interval is `None` with fewer than 2
+        clusters that have items. Without items, `None` instead of the pair.
 
     Raises:
         UsageError: if the shapes differ.
@@ -83,10 +84,10 @@ class Agreement:
     """The agreement of several annotators.
 
     Attributes:
-        kappa: the mean of Cohen's kappa over pairs of annotators, at most 1; `None` if a pair gave
-            the same label to every item.
+        kappa: the mean of Cohen's kappa over pairs of annotators, at most 1; `None` if both
+            annotators of a pair gave one and the same label to every item.
         interval: its interval over the clusters, inside [-1, 1]; `None` below 2 clusters, or if
-            leaving one out leaves kappa undefined.
+            leaving out a cluster leaves kappa undefined.
         items: the number of items labelled by all annotators.
     """
 
@@ -98,7 +99,7 @@ class Agreement:
 def annotator_agreement(
     labels: Sequence[Sequence[Hashable]], clusters: Sequence[Hashable]
 ) -> Agreement:
-    """Return the mean Cohen's kappa of all pairs of annotators, with its 95% interval.
+    """Return the `Agreement`: the mean Cohen's kappa of all pairs of annotators, with 95% interval.
 
     The interval is from a jackknife over clusters, with the t distribution. It is symmetric on the
     scale of the inverse hyperbolic tangent, and so never exceeds 1.
