@@ -35,14 +35,14 @@ _RATIO_FROM = 10_000_000_000
 
 
 class DamagedInputError(Exception):
-    """Compressed input is truncated or corrupt; readers add a finding instead."""
+    """Compressed input is damaged or a decompression bomb; readers of lines add a finding instead."""
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
     """Return a file's content as a stream, decompressed if its first bytes are of a known format.
 
     Known formats are gzip, bzip2, xz (also with padding) and zstd (also with skippable frames),
-    with one or several streams.
+    with one or several streams. Other content is returned unchanged.
 
     Args:
         file: the file, at its beginning; it need not be seekable.
@@ -50,7 +50,7 @@ def decompressed(file: BinaryIO) -> BinaryIO:
     Returns:
         A stream whose reads raise `DamagedInputError` if the compressed bytes are damaged, or if
         they are a decompression bomb: over 10 GB and over 200 times the size of the file on disk.
-        The check is complete only at the stream's end.
+        Pipes have no check for bombs. The check for damage is complete only at the stream's end.
     """
     head = file.read(_HEAD_BYTES)
     stored = None
@@ -93,7 +93,7 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
 
     Args:
         file: the compressed file.
-        name: its format.
+        name: its format: ``gzip``, ``bz2``, ``xz`` or ``zstd``.
         stored: size of the file in bytes; `None` if unknown, e.g. for a pipe.
     """
     try:
@@ -121,6 +121,9 @@ def _unpack(file: BinaryIO, decompressor: Callable[[], Any]) -> Iterator[bytes]:
     Args:
         file: the file, in the format of bzip2, or of xz.
         decompressor: function that returns the decompressor of a stream.
+
+    Raises:
+        EOFError: if the last stream is incomplete, or the padding is wrong.
     """
     packed = file.read(_BLOCK_BYTES)
     while packed:

@@ -83,7 +83,8 @@ def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | Non
 
     Raises:
         UsageError: if another process holds the lock.
-        OSError: if `path` cannot be opened.
+        OSError: if `path` cannot be opened; with `is_file`, also for a link.
+        MissingError: on Windows.
     """
     check_locks()
     import fcntl
@@ -103,7 +104,7 @@ def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | Non
 
 
 def partial_name(name: str) -> str:
-    """Return the temporary name of a file or folder, which begins with a dot."""
+    """Return the temporary name of a file or folder: ``.<name>.partial``; a long name is hashed."""
     partial = f".{name}.partial"
     if len(os.fsencode(partial)) <= _LONGEST:
         return partial
@@ -114,7 +115,7 @@ def partial_name(name: str) -> str:
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file for writing, renamed to `path` when the block ends without an error.
 
-    The folder is made if missing.
+    After an error, `path` is unchanged. The folder is made if missing.
 
     Raises:
         UsageError: if another process is writing the same file, or `path` cannot be a file.
@@ -176,6 +177,9 @@ def link_file(source: Path, target: Path) -> None:
     Args:
         source: the file, or a link to it.
         target: the new name, which must not exist.
+
+    Raises:
+        OSError: if `target` exists, or cannot be written.
     """
     try:
         os.link(os.path.realpath(source), target)
@@ -186,20 +190,25 @@ def link_file(source: Path, target: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the content of a file atomically."""
+    """Write the content of a file atomically; errors as in `write_atomically`."""
     with write_atomically(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` atomically as indented JSON, with keys in their order."""
+    """Write `value` atomically as indented JSON, with keys in their order.
+
+    Raises:
+        ValueError: if a number is NaN or infinite.
+        UsageError, OSError: see `write_atomically`.
+    """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     # A lone surrogate cannot be encoded in UTF-8; it is written as a JSON escape.
     write_bytes(path, text.encode(errors="backslashreplace") + b"\n")
 
 
 def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
-    """Write an array atomically as numpy's ``.npy``."""
+    """Write an array, not of objects, atomically as ``.npy``; errors as in `write_atomically`."""
     with write_atomically(path) as file:
         # With a real file, numpy writes to its descriptor, and its errors lack cause and path.
         writer: Any = SimpleNamespace(write=file.write)
@@ -213,7 +222,7 @@ def _checksum(value: Mapping[str, Any]) -> str:
 
 
 def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with its checksum as the last member."""
+    """Return a JSON object with its checksum as the last member, or in place of an earlier one."""
     return {**value, CHECKSUM: _checksum(value)}
 
 
@@ -231,7 +240,7 @@ def sha256_of_parts(parts: Iterable[bytes | pa.Buffer]) -> str:
 
 
 def seal_array(array: np.ndarray[Any, Any]) -> bytes:
-    """Return the bytes of a sealed array."""
+    """Return the bytes of a sealed array: ``.npy``, and its SHA-256."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
     buffer.write(hashlib.sha256(buffer.getbuffer()).digest())
@@ -242,7 +251,7 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
     """Return the array from the bytes of `seal_array`.
 
     Raises:
-        ValueError: if the bytes were changed.
+        ValueError: if the bytes were changed, or are no sealed array.
     """
     _check_seal(io.BytesIO(content), len(content))
     array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(content))
@@ -250,11 +259,11 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
 
 
 def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
-    """Return a sealed array, checked and memory-mapped from its file.
+    """Return a sealed array, checked and memory-mapped from its file, read-only.
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if the file was changed.
+        ValueError: if the file was changed, or is no sealed array.
     """
     with path.open("rb") as file:
         _check_seal(file, path.stat().st_size)
@@ -272,7 +281,7 @@ def _check_seal(file: IO[bytes], size: int) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> None:
-    """Write an Arrow table atomically as Parquet.
+    """Write an Arrow table atomically as Parquet; errors as in `write_atomically`.
 
     Args:
         path: the file.
@@ -284,13 +293,13 @@ def write_parquet(path: Path, table: pa.Table, row_group: int = ROW_GROUP) -> No
 
 
 class TooLargeError(ValueError):
-    """The content of a file is too large for memory."""
+    """The content of a file unpacks to more than `MAX_UNPACKED` bytes."""
 
 
 def unpacked_batches(
     source: Path | pa.BufferReader, columns: Sequence[str], rows: int, *, in_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an untrusted file, if its texts are at most `MAX_UNPACKED` bytes.
+    """Yield the batches of an untrusted file, until its texts exceed `MAX_UNPACKED` bytes.
 
     A Parquet dictionary stores a repeated text once, but decoded rows have a copy each: a small
     file can become gigabytes. So the batches have texts as dictionaries.
@@ -304,6 +313,7 @@ def unpacked_batches(
     Raises:
         TooLargeError: if the texts of a batch (with `in_all`, of all batches) or a row group are
             larger.
+        pa.ArrowException, OSError: if the file is not Parquet, or cannot be read.
     """
     if isinstance(source, Path):
         source = source.absolute()  # Arrow reads a relative path with a colon as a URI.

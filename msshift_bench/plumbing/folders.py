@@ -46,12 +46,15 @@ _CHECKS, _CHECK_SECONDS = 500, 0.01
 def lock_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
     """Context that locks a folder against other processes; the folder is made if missing.
 
+    The folder stays when the block ends.
+
     Args:
         folder: the folder.
         target: the folder that is being written, for the message; by default `folder`.
 
     Raises:
         UsageError: if another process has locked the folder.
+        OSError: if the folder cannot be made, e.g. because it is a file.
     """
     check_locks()
     with ExitStack() as stack:
@@ -101,12 +104,13 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
 
     Args:
         folder: the folder, which may not exist.
-        mark: a path in the folder that identifies an earlier output.
+        mark: a path, relative to the folder, that identifies an earlier output. If it does not
+            exist, no file may be replaced.
         names: names of files and folders that may be replaced.
         what: the output, for the message, e.g. ``"the page"``.
 
     Raises:
-        UsageError: if the folder has other files, which would be lost.
+        UsageError: if the folder has other files or folders, which would be lost.
     """
     clean_up(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -124,12 +128,12 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
     The check cleans up after a killed process and changes nothing else.
 
     Args:
-        folder: the folder.
+        folder: the folder, which may not exist.
         inside: whether files will be added to the folder instead of replacing it.
 
     Raises:
-        UsageError: if `folder` is not a folder, another process is writing it, or the working
-            directory is in it.
+        UsageError: if `folder` is a file. Unless `inside`, also if another process is writing it,
+            it is the root of the file system, or the working directory is in it.
         OSError: if the folder cannot be written; the error's ``filename`` is `folder`.
     """
     target = Path(os.path.realpath(folder))
@@ -158,14 +162,15 @@ def _try_writing(target: Path, as_named: Path) -> None:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
-    If `folder` is a link, its target is replaced. Missing parents are made.
+    After an error, `folder` is unchanged. If `folder` is a link, its target is replaced. Missing
+    parents are made.
 
     Args:
-        folder: the folder to replace.
+        folder: the folder to replace, which may not exist.
 
     Raises:
-        UsageError: if another process is writing the same folder, `folder` is a file, or the
-            working directory is in it.
+        UsageError: if another process is writing the same folder, `folder` is a file or the root of
+            the file system, or the working directory is in it.
     """
     target = Path(os.path.realpath(folder))
     with _hold_work_folder(target, folder) as work:
@@ -188,7 +193,11 @@ def _check_is_folder(target: Path, as_named: Path) -> None:
 
 @contextmanager
 def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
-    """Yield the locked hidden folder with an empty ``new``; it is removed at the end."""
+    """Yield the locked hidden folder with an empty ``new``; it is removed at the end.
+
+    Raises:
+        UsageError: if it is locked, or `target` is the root or contains the working directory.
+    """
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give another folder")
     with suppress(FileNotFoundError):  # If the working directory was removed.
@@ -273,7 +282,7 @@ def _lock_existing(work: Path, target: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process has locked a folder."""
+    """Return whether a process has locked a folder; false if the folder does not exist."""
     try:
         with _lock_existing(folder, folder):
             return False
@@ -284,12 +293,14 @@ def is_locked(folder: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a path has the name of an unfinished file or folder."""
+    """Return whether a path has the name of an unfinished file or folder; it may not exist."""
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
 def copy_files(source: Path, target: Path) -> None:
     """Copy the files of a folder and its subfolders into another folder, made if missing.
+
+    Files of the same name are overwritten. Without files, nothing is made.
 
     Raises:
         OSError: for the first file that cannot be copied (`shutil.copytree` raises a list).
@@ -304,6 +315,9 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder; it is first renamed, so that no process reads a part of it.
 
     For a link to a folder, only the link is removed.
+
+    Raises:
+        OSError: if the folder does not exist, or cannot be removed.
     """
     if folder.is_symlink():
         folder.unlink()

@@ -38,7 +38,7 @@ _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
 
 def report_progress(stage: str, done: int, total: int) -> None:
-    """Report the progress of a stage to the listener (`reporting`, `progress_bars`).
+    """Report the progress of a stage to the listener (`reporting`, `progress_bars`), if any.
 
     Args:
         stage: the name of the stage.
@@ -52,7 +52,7 @@ def report_progress(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def reporting(listener: Progress | None) -> Iterator[None]:
-    """Context in which a function receives progress.
+    """Context in which a function receives progress; an inner context replaces an outer one.
 
     Args:
         listener: called with ``(stage, done, total)``, in the thread of this context; `None` for no
@@ -80,7 +80,7 @@ def counted(
         items: the items.
         stage: the name of the stage; ``""`` for no reports.
         total: the number of items; 0 if unknown. The last report has the actual number.
-        every: number of items between two reports.
+        every: number of items between two reports, at least 1.
     """
     if not stage:
         yield from items
@@ -165,7 +165,7 @@ class _Stage:
     first: int
 
     def count_and_left(self, done: int, total: int, now: float) -> tuple[str, str]:
-        """Return the number done and the remaining time as texts; ``""`` if unknown.
+        """Return the number done and the remaining time as texts; each is ``""`` if unknown.
 
         Args:
             done: the number of items that are done.
@@ -195,7 +195,10 @@ class ProgressLog:
         self._stage = _Stage("", self._began, 0)
 
     def write_progress(self, stage: str, done: int, total: int) -> None:
-        """Write a line for a report, unless the last line is recent."""
+        """Write a line for a report, unless the last line, or the start, is under 10 s old.
+
+        After 100 s, the limit is a tenth of the time so far.
+        """
         now = self._clock()
         if self._stage.name != stage:
             self._stage = _Stage(stage, now, done)
@@ -280,7 +283,7 @@ class _Bars:
 
 @contextmanager
 def shown_log(*modules: str) -> Iterator[None]:
-    """Context that shows log messages of the package's modules on stderr, above the bars.
+    """Context that shows the package's log messages, from INFO, on stderr above the bars.
 
     Args:
         modules: names of modules or packages below `msshift_bench`, e.g. ``baselines.systems``.

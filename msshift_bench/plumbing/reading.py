@@ -38,7 +38,10 @@ MAX_RELEVANCE = 2**31 - 1
 
 
 def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
-    """Return the value of a field; `None` unless it is a whole number in the range."""
+    """Return the value of a field; `None` unless it is a whole number from `lowest` to `highest`.
+
+    A sign and surrounding white space are accepted.
+    """
     try:
         number = int(field)
     except ValueError:
@@ -53,7 +56,7 @@ def rank_number(field: bytes) -> int:
 
 
 def decimal_number(field: bytes) -> float:
-    """Return the value of a field, which can be infinite; NaN if it is not a decimal number."""
+    """Return the value of a field, which can be infinite; NaN if it is NaN or not a number."""
     try:
         return float(field) if b"_" not in field else math.nan
     except ValueError:
@@ -67,9 +70,9 @@ UTF8_BOM = b"\xef\xbb\xbf"
 
 
 def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    """Return the inode, size and modification time of a regular file; `None` for other paths.
+    """Return the inode, bytes and modification time (ns) of a file; `None` for other paths.
 
-    A changed or replaced file has another state.
+    Other paths are missing files, folders and pipes. A changed or replaced file has another state.
     """
     try:
         status = Path(path).stat()
@@ -89,7 +92,7 @@ def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     Raises:
         NotFoundError: if the file does not exist.
         UsageError: if the path is a folder.
-        DamagedInputError: while reading, if the compressed bytes are damaged.
+        DamagedInputError: while reading; see `decompressed`.
     """
     path = Path(path)
     if not path.exists():
@@ -117,12 +120,13 @@ _RUN = re.compile(rb"\s*(\S+\s+){3}[0-9]+\s+[-+.0-9eE]+\s+\S+\s*$")
 def numbered_lines(
     path: Path, findings: FindingLog, *, problem_of: Callable[[int, bytes], str] | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number, line)`` of a UTF-8 text file, without line ends.
+    """Yield ``(line number, line)`` of a UTF-8 text file, numbers from 1, without line ends.
 
     A leading byte order mark, CRLF line ends and blank lines at the end are accepted. Findings are
     lines that are not UTF-8, other blank lines, a truncated file, and a file that changes while it
-    is read. A line of more than `MAX_LINE_BYTES` is a finding and ends the reading: a line of a
-    small compressed file could fill the memory.
+    is read. Blank lines are empty; they and lines that are not UTF-8 are left out. A line of more
+    than `MAX_LINE_BYTES` is a finding and ends the reading: a line of a small compressed file could
+    fill the memory.
 
     Args:
         path: the file; plain, or compressed with gzip, bzip2, xz or zstd, with any name.
@@ -177,7 +181,10 @@ def numbered_lines(
 def tsv_rows(
     path: Path, columns: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, fields)`` of the lines with exactly the given tab-separated columns."""
+    """Yield ``(line number, fields)`` of the lines with exactly the given tab-separated columns.
+
+    Other lines, and lines with an empty first field, are findings; errors as in `numbered_lines`.
+    """
     expected = len(columns)
     for number, line in numbered_lines(path, findings):
         fields = line.split("\t")
@@ -202,8 +209,9 @@ def jsonl_rows(
     """Yield ``(line number, record)`` of the JSON lines with all `fields`, as strings.
 
     A yielded record has only `fields` and `optional`; other fields are left out. Values must be
-    strings or whole numbers; a missing or null optional field is "". Other values are findings,
-    such as pandas' NaN for an empty cell, or a string that is not Unicode.
+    strings or whole numbers; a missing or null optional field is "". Records with other values are
+    findings, such as pandas' NaN for an empty cell, or a string that is not Unicode. Other lines
+    and errors are as in `jsonl_records`.
     """
     for number, record in jsonl_records(path, fields, findings):
         strings = {}
@@ -229,7 +237,10 @@ def jsonl_rows(
 def jsonl_records(
     path: Path, fields: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield ``(line number, record)`` of the JSON lines with all `fields`, with any values."""
+    """Yield ``(line number, record)`` of the JSON lines with all `fields`, with any values.
+
+    Records keep their other fields. Other lines are findings; errors as in `numbered_lines`.
+    """
     for number, line in numbered_lines(path, findings):
         try:
             record = json.loads(line)
@@ -252,11 +263,13 @@ def jsonl_records(
 def csv_rows(
     path: Path, needed: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield ``(line number, column -> cell)`` of a CSV file with a header, cells without spaces.
+    """Yield ``(line number, column -> cell)`` of a CSV file with a header.
 
-    Cells are separated by commas, or by tabs if the header contains a tab. A leading byte order
-    mark, as from spreadsheets, is accepted. A cell may contain line ends; the line number is the
-    row's last line. Missing cells are "", and columns without a name are left out.
+    Cells have no white space around them. They are separated by commas, or by tabs if the header
+    contains a tab. A leading byte order mark, as from spreadsheets, is accepted. A cell may contain
+    line ends; the line number is the row's last line. Missing cells are "", and columns without a
+    name are left out. Findings are text that is not UTF-8 or CSV, a required column that is
+    missing, and repeated columns. A row with surplus cells is a finding and left out.
 
     Args:
         path: the file.
@@ -305,7 +318,9 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     document, relevance), separated by spaces or tabs, with or without a header line. All lines must
     have the same number of columns, because a truncated line of four columns could have three. Four
     columns with the document in the second are a finding. A relevance of ``1.0`` is 1. There are no
-    comments: a query id may begin with ``#``.
+    comments: a query id may begin with ``#``. Other lines are findings; a run, JSON or Parquet is
+    a finding that ends the reading. An empty file has no finding. Errors are as in
+    `numbered_lines`.
     """
     width = 0
     is_swapped, has_names = True, False
@@ -354,8 +369,8 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
 def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
     """Yield one judgement per pair of query and document.
 
-    Repeated judgements are left out, and a logged warning counts them. A repeated pair with another
-    relevance is a finding.
+    The first judgement of a pair counts. Repeated judgements are left out, and a logged warning
+    counts them. A repeated pair with another relevance is a finding.
 
     Args:
         rows: source, line (0 without lines) and judgement of each row.

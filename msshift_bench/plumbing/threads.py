@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 
 
 def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Yield lists of `size` items in order; the last may be shorter, none is empty."""
+    """Yield lists of `size` items, at least 1, in order; the last may be shorter, none is empty."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
@@ -68,7 +68,8 @@ def map_in_threads(
         most_threads: the maximum number of threads; by default one per processor.
 
     Yields:
-        The results, in the order of the items.
+        The results, in the order of the items. An exception of the function is raised in the place
+        of its result.
     """
     threads = min(thread_count(), most_threads or sys.maxsize)
     iterator = iter(items)
@@ -87,7 +88,7 @@ def map_in_threads(
 
 
 def slices(total: int, size: int) -> Iterator[slice]:
-    """Yield the slices of ``range(total)`` with `size` items; the last may be shorter."""
+    """Yield slices of ``range(total)`` with `size` items, at least 1; the last may be shorter."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
@@ -95,7 +96,7 @@ def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) ->
     """Return the results of a function for items, computed in threads without threads of BLAS.
 
     Returns:
-        The results, in the order of the items.
+        The results, in the order of the items; exceptions of the function are raised.
     """
     # Threads of matrix products would compete with these threads.
     with _libraries().limit(limits=1, user_api="blas"):
