@@ -54,7 +54,7 @@ class Collection(ABC):
     """A named collection of passages, queries and qrels.
 
     Attributes:
-        name: a folder's name, an ir_datasets id, or ``mini``.
+        name: a folder's name, an ir_datasets id, ``mini`` or ``mini:<size>``.
         layout: its format: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
         text_variant: ``raw`` if texts are as in their source, ``repaired`` if ir_datasets has
             repaired MS MARCO's double-encoded characters.
@@ -80,8 +80,11 @@ class Collection(ABC):
         """Yield the passages, in the order of their source.
 
         Raises:
-            CollectionError: at the end, if rows are malformed, ids repeat or have white space, or
-                there are no passages.
+            CollectionError: of a folder, at the end, if rows are malformed, ids repeat or have
+                white space, or there are no passages. Malformed rows are left out.
+            NotFoundError: if ir_datasets has no passages of the id. Queries and qrels raise the
+                errors of ir_datasets, too.
+            MissingError: if ir_datasets cannot download the passages.
         """
 
     @abstractmethod
@@ -102,7 +105,7 @@ class Collection(ABC):
         """All queries: query_id -> text, in the order of their source.
 
         Raises:
-            CollectionError: if rows are malformed or ids repeat.
+            CollectionError: if rows are malformed, ids repeat, or a text is empty.
         """
         queries, findings = self._read_queries
         findings.stop_if_any(CollectionError, f"the queries of {self.name} are malformed:")
@@ -110,7 +113,7 @@ class Collection(ABC):
 
     @cached_property
     def queries_digest(self) -> str:
-        """The `ContentDigest` of all queries, which data sets record."""
+        """The `ContentDigest` of all queries, hexadecimal; errors as in `queries`."""
         return ContentDigest.of(self.queries.items()).hexdigest()
 
     @cached_property
@@ -132,7 +135,7 @@ class Collection(ABC):
 
     @cached_property
     def relevant(self) -> dict[str, dict[str, int]]:
-        """The judgements of relevance 1 or more, for queries with such a judgement; see `qrels`."""
+        """The part of `qrels` with a relevance of 1 or more; queries without one are left out."""
         graded = {
             query_id: {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
             for query_id, judged in self.qrels.items()
@@ -140,7 +143,7 @@ class Collection(ABC):
         return {query_id: judged for query_id, judged in graded.items() if judged}
 
     def provenance(self) -> dict[str, object]:
-        """Return the manifest's facts about the collection, e.g. counts and digests."""
+        """Return the facts for manifests: names, and counts and digests of queries and qrels."""
         judgements = ContentDigest.of(
             (query_id, doc_id, relevance)
             for query_id, judged in self.qrels.items()
@@ -296,7 +299,7 @@ class _IrDataset(Collection):
 
 
 def reason_of(error: Exception) -> str:
-    """Return the cause of a failure of ir_datasets, from the nested messages of three libraries."""
+    """Return the cause of a failure of ir_datasets as text, from messages of three libraries."""
     if isinstance(error, RuntimeError) and len(error.args) > 1:
         _, error = error.args[1][-1]  # The error of the last source.
     # requests wraps the error of urllib3, which has the reason of the last attempt.
@@ -305,7 +308,7 @@ def reason_of(error: Exception) -> str:
 
 
 def is_double_encoded(text: str) -> bool:
-    """Return whether a text is double-encoded: UTF-8 bytes decoded as Latin-1 characters.
+    """Return whether a text has a double-encoded part: UTF-8 bytes decoded as Latin-1 characters.
 
     Many of MS MARCO's passages are double-encoded. ir_datasets repairs ``msmarco-passage``; most
     other tools do not. Scores differ slightly, so every sidecar has the number of such passages.
@@ -320,6 +323,8 @@ def is_double_encoded(text: str) -> bool:
 
 def repair_text(text: str) -> str:
     """Return a text without double encoding, as ir_datasets repairs MS MARCO's passages.
+
+    Other parts of the text stay as they are.
 
     Examples:
         >>> repair_text("caf\u00c3\u00a9") == "caf\u00e9"
@@ -336,12 +341,12 @@ def _decoded(match: re.Match[str]) -> str:
 
 
 def double_encode(text: str) -> str:
-    """Return a text with double encoding: its UTF-8 bytes decoded as Latin-1."""
+    """Return a text with double encoding: all its UTF-8 bytes decoded as Latin-1."""
     return text if text.isascii() else text.encode().decode("latin-1")
 
 
 def find_text_file(folder: Path, *names: str) -> Path:
-    """Return the first existing file in `folder` with one of `names`, maybe with .gz.
+    """Return the first existing file in `folder`: in the order of `names`, plain before ``.gz``.
 
     Raises:
         NotFoundError: if no such file exists.
@@ -364,8 +369,8 @@ def open_collection(
     Args:
         source: ``mini`` (``mini:50000`` for another size; ``./mini`` for a folder named mini), a
             folder with ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or ``.gz``;
-            ``qrels_in_pool.tsv``, if present, replaces ``qrels.tsv``), a folder in BEIR's layout,
-            or an ir_datasets id such as ``msmarco-passage/train``.
+            ``qrels_in_pool.tsv``, if present, replaces ``qrels.tsv``), a folder in BEIR's layout
+            (with all files of ``qrels/``), or an ir_datasets id such as ``msmarco-passage/train``.
         qrels: for a folder, another qrels file, in the folder or relative to the working directory.
             If both exist, give the complete path, or ``./qrels.tsv`` for the working directory.
 

@@ -74,7 +74,7 @@ class TripleStream:
 
     Attributes:
         files: Parquet files with the columns of `Triple`, in the order of their rows.
-        rows: number of triples.
+        rows: number of triples in the manifest.
     """
 
     files: tuple[Path, ...]
@@ -88,12 +88,12 @@ class TripleStream:
             yield from map(Triple._make, zip(*(c.to_pylist() for c in batch), strict=True))
 
     def batches(self, size: int = _TRIPLES_BATCH) -> Iterator[pa.RecordBatch]:
-        """Stream the columns of `Triple`, at most `size` rows at a time."""
+        """Yield batches of at most `size` triples, as columns; errors as in `read_batches`."""
         for path in self.files:
             yield from read_batches(path, Triple._fields, size=size)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
+        """Return the SHA-256 of the `canonical_lines`: 64 hexadecimal digits."""
         return sha256_of_parts(map(canonical_lines, self.batches()))
 
 
@@ -133,12 +133,12 @@ class Dataset:
 
     @property
     def shifts(self) -> Mapping[str, Shift]:
-        """The shifts of `SHIFTS`, and the data set's shifts of labels."""
+        """Name -> shift: all of `SHIFTS`, built or not, and the data set's shifts of labels."""
         return known_shifts(self.manifest.shifts)
 
     @property
     def info(self) -> DataInfo:
-        """The data set's facts for reports."""
+        """The data set's facts for reports; errors as in `exclusions`."""
         manifest = self.manifest
         return DataInfo(
             manifest.data_version,
@@ -165,16 +165,17 @@ class Dataset:
 
     @property
     def exclusions(self) -> Exclusions:
-        """The passages that the build excluded; they are removed from runs and judgements.
+        """The passages that the build excluded, if any; they are removed from runs and judgements.
 
         Raises:
             NotFoundError: if the file of excluded pairs is missing.
+            CollectionError: if the file is malformed.
             IntegrityError: if the file has changed.
         """
         return Exclusions.recorded(self.manifest.parameters.get("exclude"), self.folder)
 
     def table(self, config: str, split: str) -> pa.Table:
-        """Read one split.
+        """Return the rows of one split as a table.
 
         Args:
             config: ``length-short`` is the experiment with held-out group ``short``, ``length`` the
@@ -183,7 +184,7 @@ class Dataset:
 
         Returns:
             The columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids`` and ``relevances``;
-            for a complete shift also ``split``. A data set of ids has no ``text``.
+            for a complete shift also ``split``, one of `PLACES`. A data set of ids has no ``text``.
 
         Raises:
             UnknownNameError: if the data set has no such config or split.
@@ -195,7 +196,7 @@ class Dataset:
         return read_split(self._files(entries[split]))
 
     def rows(self, config: str, split: str) -> list[Row]:
-        """Read the rows of one split; without texts, every text is "".
+        """Return the rows of one split; without texts, every text is "".
 
         Args:
             config: see `table`.
@@ -213,13 +214,13 @@ class Dataset:
         return {split: self.rows(config, split) for split in self._entries(config)}
 
     def test_sets(self, shift: str | Shift) -> dict[str, list[Row]]:
-        """Return group -> test queries of a shift, in the shift's order.
+        """Return group -> test queries of a shift, groups in the shift's order.
 
         A shift by size has one test set, ``test``.
 
         Raises:
             UnknownNameError: if the data set lacks the shift.
-            IntegrityError: if a file is missing or was changed after the build.
+            IntegrityError: if a file is missing, was changed, or is too large for memory.
         """
         (name,) = shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
         shift = get_shift(name)
@@ -242,8 +243,11 @@ class Dataset:
     def check_built_from(self, collection: Collection) -> None:
         """Check that a collection has the queries from which the data set was built.
 
+        A manifest without the queries' digest, of an imported release, permits any collection.
+
         Raises:
             UsageError: if its queries differ.
+            CollectionError: if its queries are malformed.
         """
         built_from = self.manifest.collection
         expected = built_from.get("queries", {}).get("sha256")
@@ -262,7 +266,11 @@ class Dataset:
         return self.manifest.configs[config]
 
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
-        """Yield the checked files of a split, in the order of their rows."""
+        """Yield the checked files of a split, in the order of their rows.
+
+        Raises:
+            IntegrityError: if a file is missing or was changed.
+        """
         for file in entry.files:
             path = self.folder / file.path
             if not path.is_file() or sha256_of(path) != file.sha256:
@@ -282,8 +290,8 @@ def find_dataset_folder(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
     The name ``msshift`` is the folder in ``MSSHIFT_HOME``, or else ``./msshift``, or else the
-    installed data set; any other path is the folder itself, which may not exist. If a process was
-    killed while it replaced the folder, the old folder is restored first.
+    installed data set; any other path is the folder itself. The folder may not exist. If a process
+    was killed while it replaced the folder, the old folder is restored first.
     """
     folder = Path(path).expanduser()
     if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
@@ -302,7 +310,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
 
     Args:
         data: ``msshift`` (see `find_dataset_folder`), a built data set's folder, or a `Dataset`.
-        installed: whether to open the installed data set if ``./msshift`` does not exist.
+        installed: whether ``msshift`` may be the installed data set.
 
     Returns:
         The data set, which reads its files on request.
@@ -310,7 +318,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     Raises:
         NotFoundError: if there is no built data set, or only an installed data set and `installed`
             is false.
-        IntegrityError: if this version cannot read its manifest.
+        IntegrityError: if its manifest was changed, or this version cannot read it.
 
     Examples:
         >>> tests = open_dataset("msshift").test_sets(SHIFTS["length"])
@@ -344,7 +352,7 @@ def load_dataset(
 
     Args:
         path: the built data set; see `open_dataset`.
-        name: the config; see `Dataset.table`.
+        name: the config, which is required; see `Dataset.table`.
         split: the split; by default all splits.
 
     Returns:
@@ -354,7 +362,7 @@ def load_dataset(
         NotFoundError: if there is no built data set.
         UnknownNameError: if the data set lacks the config or the split.
         UsageError: if the config has triples; use `load_triples`.
-        IntegrityError: if a file is missing or was changed after the build.
+        IntegrityError: if a file is missing, was changed, or is too large for memory.
 
     Examples:
         >>> rows = load_dataset("msshift", "length-short", split="test")
@@ -370,8 +378,8 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
 
     Args:
         path: the built data set; see `open_dataset`.
-        name: the config, e.g. ``length-short-triples`` for the experiment with held-out group
-            ``short``.
+        name: the config, which is required, e.g. ``length-short-triples`` for the experiment with
+            held-out group ``short``.
 
     Returns:
         The triples of ids, read batch by batch.
@@ -395,9 +403,9 @@ def find_source(dataset: Dataset, collection: str | None = None) -> str:
 
     Args:
         dataset: the built data set.
-        collection: the name or folder. By default the value of ``MSSHIFT_COLLECTION``, or the
-            manifest's id of ir_datasets, or the build's folder on this machine (`record_source`). A
-            generated collection is always found by its name.
+        collection: the name or folder, returned unchanged. By default the value of
+            ``MSSHIFT_COLLECTION``, or the manifest's id of ir_datasets, or the build's folder on
+            this machine (`record_source`); for a generated collection always its name.
 
     Raises:
         UsageError: if the collection must be given, because it was on another machine or was moved.
@@ -431,7 +439,7 @@ def open_source(
         qrels: for a folder, another qrels file.
 
     Raises:
-        NotFoundError, UsageError: see `open_collection` and `find_source`.
+        NotFoundError, MissingExtraError, UsageError: see `open_collection` and `find_source`.
     """
     return open_collection(collection or find_source(dataset), qrels=qrels)
 
@@ -444,7 +452,7 @@ def record_source(manifest: Manifest, collection: Collection | None) -> Manifest
 
     Args:
         manifest: the manifest of a data set.
-        collection: its collection; only folders are recorded.
+        collection: its collection, maybe `None`; only folders are recorded.
     """
     address = collection.address if collection is not None else None
     if address is not None and Path(address).is_absolute():
@@ -459,18 +467,20 @@ def _note_path(manifest: Manifest) -> Path:
 
 
 def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
-    """Recompute every digest and count of a built data set, and find extra files.
+    """Return the manifest of a built data set, and a finding for each difference of its files.
+
+    Every digest and count is recomputed; extra files are findings.
 
     Args:
         data: the built data set; see `open_dataset`. The installed data set is checked only if its
             folder is given.
 
     Returns:
-        The manifest, and a finding for each difference from it.
+        The manifest, and the findings; ``[]`` for an unchanged data set.
 
     Raises:
         NotFoundError: if there is no built data set.
-        IntegrityError: if the manifest itself cannot be read.
+        IntegrityError: if the manifest itself cannot be read, or its checksum does not match.
 
     Examples:
         >>> manifest, findings = verify_dataset("msshift")

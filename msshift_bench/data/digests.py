@@ -37,6 +37,8 @@ def read_batches(
 
     Raises:
         IntegrityError: if the texts are too large for memory.
+        KeyError: if a column is missing.
+        pa.ArrowException, OSError: if the file is not Parquet, or cannot be read.
     """
     schema = pq.read_schema(path.absolute())
     if columns:
@@ -49,7 +51,7 @@ def read_batches(
 
 
 def read_split(paths: Iterable[Path]) -> pa.Table:
-    """Return the rows of the files of a split; errors as in `read_batches`."""
+    """Return the rows of a split from its files, at least one; errors as in `read_batches`."""
     tables = (
         pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path.absolute()))
         for path in paths
@@ -71,9 +73,9 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 
 
 def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
-    """Return group -> place -> number of rows of a complete shift.
+    """Return group -> place (one of `PLACES`) -> number of rows of a complete shift.
 
-    For a shift by size, test and validation queries count for each training set.
+    For a shift by size, groups are training sets; each counts all test and validation queries.
     """
     rows = Counter(zip(*(table[name].to_pylist() for name in ("group", "split")), strict=True))
     if shift.by_size:
@@ -85,7 +87,8 @@ def count_rows(shift: Shift, table: pa.Table) -> dict[str, dict[str, int]]:
 def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
     """Return the canonical form of each row: a JSON array without spaces, without its last ``]``.
 
-    The caller adds ``]``, or in the config of a complete shift a comma, the split and ``]``.
+    The array has the fields of `Row`, in their order. The caller adds ``]``, or in the config of a
+    complete shift a comma, the split and ``]``.
 
     Args:
         table: the rows.
@@ -108,7 +111,7 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
 
     Args:
         lines: the canonical forms of the rows, sorted by query_id.
-        splits: the split of each row, in the config of a complete shift.
+        splits: the split of each row, in the config of a complete shift; else `None`.
     """
     if splits is not None:
         lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
@@ -128,11 +131,11 @@ def rows_digest(table: pa.Table, *, texts: bool = True) -> str:
 
 
 class ContentDigest:
-    """A digest of a set of rows that does not depend on their order, based on SHA-256.
+    """A digest of rows, repeated rows included, that does not depend on their order.
 
-    The rows' digests are added modulo 2**256, so rows can be streamed in any order. Fields are
+    The rows' SHA-256 are added modulo 2**256, so rows can be streamed in any order. Fields are
     length-prefixed, so different rows have different bytes. The digest detects accidental changes,
-    not rows chosen by an adversary.
+    not rows chosen by an adversary. `rows` is the number of rows.
     """
 
     def __init__(self) -> None:
@@ -149,7 +152,7 @@ class ContentDigest:
         self.rows += 1
 
     def hexdigest(self) -> str:
-        """Return the digest of the rows added so far: 64 hexadecimal digits."""
+        """Return the digest of the rows added so far: 64 hexadecimal digits, zeros without rows."""
         return (self._sum % (1 << 256)).to_bytes(32, "little").hex()
 
     @classmethod

@@ -105,10 +105,12 @@ def push_dataset(
         The commit and the files that it changed.
 
     Raises:
+        NotFoundError: if there is no built data set, or the token has no access to the repository.
         IntegrityError: if the folder was changed after the build.
         UsageError: if the repository is not a data set of this package, is public although
-            `private` is set, or has other content under the tag of this data version.
-        MissingError: if there is no token.
+            `private` is set, or has other content under the tag of this data version. Also for an
+            invalid repository name or token.
+        MissingError: if there is no token, or huggingface_hub is not installed.
         HubError: if the Hub cannot be reached or returns an error.
 
     Examples:
@@ -192,7 +194,7 @@ def _create_repository(api: Any, repo: str, *, private: bool) -> bool:
 
 
 def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
-    """Return path -> SHA-256 of files in large storage, git's SHA-1 of other files."""
+    """Return path -> SHA-256 of files in large storage, git's SHA-1 of others; no `_KEPT_FILES`."""
     return {
         entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
         for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
@@ -226,13 +228,14 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
 
 
 def check_hub(seconds: float = 5) -> str:
-    """Return the Hub's address, after a successful request.
+    """Return the Hub's address, after a request with an answer of any HTTP status.
 
     Args:
         seconds: the timeout.
 
     Raises:
         HubError: if the Hub does not answer, or requests are disabled.
+        MissingExtraError: if huggingface_hub is not installed.
     """
     address: str = require("huggingface_hub", "hf", "asking the Hub").constants.ENDPOINT
     with _hub_errors(f"cannot reach {address}"):
@@ -243,11 +246,15 @@ def check_hub(seconds: float = 5) -> str:
 def use_cache_if_offline(name: str | Path, what: str) -> None:
     """Set ``HF_HUB_OFFLINE``, so that libraries use only cached models, if the Hub does not answer.
 
-    Without it, libraries repeat failed requests for minutes.
+    The setting is huggingface_hub's, in this process; a warning is logged. Without it, libraries
+    repeat failed requests for minutes.
 
     Args:
         name: the model: a folder, which needs no request, or an id on the Hub.
         what: the feature that needs the model, for the message about a missing extra.
+
+    Raises:
+        MissingExtraError: if huggingface_hub is not installed and `name` is an id.
     """
     if Path(name).is_dir() or str(name).startswith((".", "/", "~")):
         return
@@ -285,7 +292,7 @@ def _has_token(hub: ModuleType, token: str | None) -> bool:
 
 
 def _differing_paths(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
-    """Return the sorted paths with different content, and paths that only one side has."""
+    """Return the sorted paths with different content, or only in the folder or the repository."""
     local = {
         file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
     }
@@ -302,7 +309,7 @@ def _has_digest(file: Path, digest: str) -> bool:
 
 @contextmanager
 def _hub_errors(problem: str) -> Iterator[None]:
-    """Context that replaces errors of huggingface_hub by errors that begin with `problem`."""
+    """Context that replaces the Hub's errors by errors that begin with `problem`; others pass."""
     errors = require("huggingface_hub.errors", "hf")
     try:
         yield
@@ -390,7 +397,7 @@ def install_dataset(
 
     Args:
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
-        revision: on the Hub: a tag (the data version), a branch or a commit.
+        revision: on the Hub: a tag (the data version), a branch or a commit; by default ``main``.
         triples: whether to prepare the configs of training triples, with millions of rows.
         token: the Hub's token; by default the token of huggingface_hub.
 
@@ -401,8 +408,10 @@ def install_dataset(
         NotFoundError: if the folder, data set or revision does not exist.
         IntegrityError: if the data set was changed after the build; an earlier installed data set
             stays.
-        UsageError: if `revision` is given for a folder.
+        UsageError: if `revision` is given for a folder, the token is invalid, or another process is
+            installing.
         HubError: if the Hub cannot be reached or returns an error.
+        MissingExtraError: if datasets or huggingface_hub is not installed.
 
     Examples:
         The library datasets then finds it from every folder, also offline::
@@ -444,7 +453,11 @@ def _open_origin(source: Dataset | str | Path, revision: str | None, token: str 
 
 
 def _copy_verified(origin: Path, folder: Path) -> bool:
-    """Make `folder` a verified copy of a data set, and return whether `folder` changed."""
+    """Make `folder` a verified copy of a data set, and return whether `folder` changed.
+
+    Raises:
+        IntegrityError: if the data set differs from its manifest; `folder` is then unchanged.
+    """
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests
     if same and not origin.samefile(folder):

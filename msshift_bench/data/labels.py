@@ -12,18 +12,19 @@ from msshift_bench.shifts import DATASET_NAME
 
 
 def read_labels(by: str | Path, data: Dataset | str | Path = DATASET_NAME) -> dict[str, str]:
-    r"""Return query_id -> label.
+    r"""Return query_id -> label; ``{}`` for an empty file.
 
     Args:
         by: a file of two tab-separated columns, query_id and label, with or without a header. Or
             the name of a shift of the data set, or a unique prefix of the name: the labels are then
-            the shift's groups. A query in two groups gets the first group.
+            the shift's groups, and `OTHERS`. A query in two groups gets the group of its first row.
         data: the built data set; only read for a shift.
 
     Raises:
-        UnknownNameError: if `by` is neither a file nor a shift.
+        UnknownNameError: if `by` is neither a file nor a shift, or a prefix of several shifts.
         CollectionError: if the file is malformed, labels a query twice, or has an empty label.
         NotFoundError: if the data set does not exist.
+        IntegrityError: if a file of the data set is missing or was changed.
 
     Examples:
         >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")

@@ -139,7 +139,7 @@ class FileEntry:
     Attributes:
         path: relative to the data set's folder, with ``/``.
         rows: number of rows.
-        bytes: size of the file.
+        bytes: size of the file in bytes.
         sha256: SHA-256 of the file; equal after a rebuild with the same version of pyarrow.
     """
 
@@ -162,7 +162,7 @@ class SplitEntry:
             `hydrate_dataset`.
         ids_digest: SHA-256 of the canonical rows with empty texts, for data sets without texts. For
             triples, which have no texts, the two digests are equal.
-        arrow_bytes: size of the rows in memory, as in the library datasets.
+        arrow_bytes: size of the rows in memory in bytes, as in the library datasets.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -188,8 +188,9 @@ class Manifest:
         parameters: seed and requested sizes; ``exclude`` if the build excluded passages; ``words``
             if texts are not divided into words by white space.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
-            place, and whether the training sets are balanced; see `is_balanced`. A shift of labels
-            also has ``groups``: group -> description; its name is a `LabelledShift`.
+            place (`PLACES`), and whether the training sets are balanced; see `is_balanced`; `None`
+            without training queries. A shift of labels also has ``groups``: group -> description;
+            its name is a `LabelledShift`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
         written_with: package -> version; not part of any digest.
@@ -214,12 +215,12 @@ class Manifest:
     files: Annotated[Mapping[Name, Digest], _MAX_MEMBERS]
 
     def paths(self) -> set[str]:
-        """Return the paths of all files of the data set, with the manifest."""
+        """Return the paths of all files, manifest included, relative to the data set's folder."""
         entries = (entry for splits in self.configs.values() for entry in splits.values())
         return {MANIFEST_NAME, *self.files, *(file.path for e in entries for file in e.files)}
 
     def without_texts(self) -> list[str]:
-        """Return the configs of queries whose digests are of rows without texts.
+        """Return the configs of queries with a digest of rows without texts.
 
         A data set of ids that was built with texts still has digests of its texts.
         """
@@ -231,9 +232,12 @@ class Manifest:
         ]
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return group -> its top terms, question words, or else its description in `SHIFTS`.
+        """Return group -> its first 3 top terms, question words, or else its description.
 
         Topics need their top terms: C2 of another collection is another topic.
+
+        Raises:
+            KeyError: if the data set lacks the shift.
         """
         top_terms = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
@@ -245,7 +249,7 @@ class Manifest:
 
 
 def is_balanced(sizes: Mapping[str, int]) -> bool:
-    """Return whether groups have equal numbers of training queries, within 1%.
+    """Return whether groups, at least one, have equal numbers of training queries, within 1%.
 
     Otherwise a model trained without a large group also has fewer queries. Builds have exactly
     equal numbers, unless they use all queries. The release's lists may lack a few queries.
@@ -311,7 +315,7 @@ def check_collection_name(name: str) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write ``manifest.json`` into `folder`."""
+    """Write ``manifest.json`` into `folder`, atomically and with a checksum."""
     write_json(folder / MANIFEST_NAME, with_checksum({"schema": _SCHEMA, **asdict(manifest)}))
 
 
@@ -365,5 +369,5 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def cited(shifts: Iterable[str]) -> dict[str, str]:
-    """Return the papers to cite for shifts: citation key -> BibTeX entry."""
+    """Return the papers to cite for known shifts: citation key -> BibTeX entry."""
     return {SHIFTS[shift].citation: BIBTEX[SHIFTS[shift].citation] for shift in shifts}

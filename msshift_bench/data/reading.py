@@ -33,10 +33,10 @@ def read_table(
     """Return key -> value of the valid rows, in their order; other rows are added to findings.
 
     Args:
-        rows: source, line, key and value of each row; keys must be unique.
+        rows: source, line, key and value of each row.
         findings: the log of findings.
-        problem_of: function of a key, its value, and whether the key is repeated. It returns ``()``
-            for a valid row, else a finding's code, message and optional fix.
+        problem_of: function of a key, its value, and whether a valid row before has the key. It
+            returns ``()`` for a valid row, else a finding's code, message and optional fix.
     """
     valid: dict[Key, Value] = {}
     for source, line, key, value in rows:
@@ -50,13 +50,13 @@ def read_table(
 
 
 def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
-    """Yield source, line, query_id and text for each line of a tab-separated file."""
+    """Yield source, line, query_id and text of each valid line; see `tsv_rows`."""
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
         yield str(path), line, query_id, text
 
 
 def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
-    """Yield source, line and judgement for each line of qrels files."""
+    """Yield source, line and judgement for each valid line of qrels files; see `qrels_rows`."""
     for path in paths:
         for line, qrel in qrels_rows(path, findings):
             yield str(path), line, qrel
@@ -65,12 +65,12 @@ def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str
 def read_texts(
     rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
 ) -> dict[str, str]:
-    """Return query_id -> text; repeated ids and empty texts are added to findings.
+    """Return query_id -> text; invalid or repeated ids and empty texts are findings instead.
 
     Args:
         rows: rows from `query_rows`.
         findings: the log of findings.
-        filled: the file of the rows, if it must have a query.
+        filled: the file of the rows, if a file without queries is a finding.
     """
     texts = read_table(rows, findings, _problem_of_query)
     if filled is not None and not texts and not len(findings):
@@ -80,6 +80,8 @@ def read_texts(
 
 def problem_of_id(name: str, value: str) -> tuple[str, ...]:
     """Return a finding's code, message and fix for an invalid id; ``()`` for a valid id.
+
+    An id is invalid if it is empty, has ASCII white space, or is the name of an id column.
 
     Args:
         name: the name of the column, ``query_id`` or ``doc_id``.
@@ -104,10 +106,11 @@ def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str,
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Return query_id -> text, from a file with these two tab-separated columns.
+    """Return query_id -> text, from a file with these two tab-separated columns, without a header.
 
     Raises:
         NotFoundError: if the file does not exist.
+        UsageError: if the path is a folder.
         CollectionError: if the file is malformed or empty, an id is repeated, or a query has no
             text.
     """
@@ -122,7 +125,8 @@ def read_judgements(
 ) -> dict[str, dict[str, int]]:
     """Return the judgements of queries: query_id -> doc_id -> relevance, in their order.
 
-    A repeated judgement counts once, as in `judged_once`.
+    A repeated judgement counts once, as in `judged_once`. Judgements of unknown queries are
+    findings.
 
     Args:
         rows: rows from `qrel_rows`.
@@ -170,7 +174,7 @@ class Variant(NamedTuple):
 
 
 def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Variant, ...]:
-    """Return the variants in a file: query_id, text and method, separated by tabs.
+    """Return the variants in a file: query_id, text and method, separated by tabs; no header.
 
     Args:
         path: the file.
@@ -178,6 +182,7 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
 
     Raises:
         NotFoundError: if the file does not exist.
+        UsageError: if the path is a folder.
         CollectionError: if the file is malformed or empty, or has two variants of a query by one
             method. Or if a variant has no text, an unknown query, or an invalid method name.
     """
@@ -213,7 +218,8 @@ def write_variants(path: Path, variants: Iterable[Variant]) -> None:
     """Write variants to a file, in their order.
 
     Raises:
-        DataError: if a text contains a tab or a line break.
+        DataError: if a field contains a tab or a line break.
+        UsageError, OSError: if the file cannot be written.
     """
     lines = ["\t".join(variant) for variant in variants]
     for line in lines:

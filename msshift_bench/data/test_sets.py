@@ -45,7 +45,7 @@ class TestSet:
         relevant_only: whether passages judged not relevant are left out, as in a built data set.
         ignored_ids: ids of queries that runs may contain but that do not count.
         rows: the queries with their known texts, sorted by query_id; for a shift, group by group.
-        folder: the folder, or the file of variants.
+        folder: the folder, or the file of variants or qrels.
         unjudged: number of further queries or variants, which do not count.
         variants: the variants among the queries, with `Variant.run_id` as id. A test set from a
             file of variants has only variants, of any shift's queries; see `of_shift`.
@@ -89,7 +89,7 @@ class TestSet:
         return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
     def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
-        """Return the test set; from a file of variants, the test set of one shift's variants.
+        """Return the test set unchanged; from a file of variants, one shift's variants as test set.
 
         Args:
             shift: the shift's name.
@@ -114,7 +114,7 @@ class TestSet:
         """Return the test set without some passages in judgements and runs.
 
         A query does not count if all its relevant passages are excluded. A variant has the
-        exclusions of its query.
+        exclusions of its query. A test set that `needs_shift` is returned unchanged.
 
         Args:
             exclusions: the passages to exclude; may be empty.
@@ -177,7 +177,7 @@ def _with_variants(
 def read_extra_tests(
     named: Mapping[str, str | Path], collection: Collection | None = None
 ) -> tuple[TestSet, ...]:
-    """Return extra test sets, read and checked.
+    """Return extra test sets, read and checked, in the order of `named`.
 
     Args:
         named: name -> a folder with ``queries.tsv`` (query_id, text) and ``qrels.tsv`` (TREC's four
@@ -194,6 +194,7 @@ def read_extra_tests(
     Raises:
         UsageError: if a name cannot be the name of a folder.
         NotFoundError: if a folder or file does not exist, or the folder lacks a file.
+        MissingError: if an ir_datasets id needs ir_datasets or a download.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
         DataError: if the collection has no relevant passage for a test set, or the collection of a
@@ -215,6 +216,9 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
     Some passages may be missing, as in a data set's collection. Another corpus may have some equal
     doc_ids by chance.
+
+    Raises:
+        DataError: if more than half are missing.
     """
     relevant = {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
     absent = relevant - {passage.doc_id for passage in collection.passages()}
@@ -227,7 +231,7 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
-    """Check that a collection has at least one relevant passage of each test set.
+    """Check that a collection has a relevant passage of each test set with relevant passages.
 
     Raises:
         DataError: if it has none.
@@ -272,7 +276,10 @@ def _read_extra_test(name: str, folder: Path) -> TestSet:
 
 
 def _find_collection(folder: Path) -> Collection | None:
-    """Return the collection of a folder or an ir_datasets id; `None` without passages."""
+    """Return the collection of a folder or an ir_datasets id.
+
+    `None` for a folder without passages, or a missing absolute path.
+    """
     if not folder.is_dir():
         return None if folder.is_absolute() else open_collection(folder)
     if not any((folder / f"{name}{end}").is_file() for name in _CORPUS for end in ("", ".gz")):

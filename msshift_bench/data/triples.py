@@ -46,8 +46,9 @@ def export_triples(
         NotFoundError: if there is no built data set.
         UnknownNameError: if the data set lacks the triples.
         UsageError: if the queries or passages of `texts` differ from the data set's source
-            collection, or another process is writing the file.
+            collection, another process is writing the file, or `out` is a folder.
         IntegrityError: if a file is missing or was changed after the build.
+        CollectionError: if `texts` is malformed.
         DataError: if `texts` lacks a passage.
     """
     out = Path(out).expanduser()
@@ -82,7 +83,7 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
 def _store_passages(
     collection: Collection, dataset: Dataset, name: str, database: sqlite3.Connection
 ) -> None:
-    """Write the passages to a table, and check that they are the passages of the triples."""
+    """Write the passages to a table; `UsageError` if they are not the passages of the triples."""
     digest = ContentDigest()
 
     def rows() -> Iterator[tuple[str, str]]:

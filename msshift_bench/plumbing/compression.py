@@ -35,7 +35,7 @@ _RATIO_FROM = 10_000_000_000
 
 
 class DamagedInputError(Exception):
-    """Compressed input is damaged or a decompression bomb; readers of lines add a finding instead."""
+    """Compressed input is damaged or a decompression bomb; line readers add a finding instead."""
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
