@@ -82,9 +82,8 @@ class Collection(ABC):
         Raises:
             CollectionError: of a folder, at the end, if rows are malformed, ids repeat or have
                 white space, or there are no passages. Malformed rows are left out.
-            NotFoundError: if ir_datasets has no passages of the id. Queries and qrels raise the
-                errors of ir_datasets, too.
-            MissingError: if ir_datasets cannot download the passages.
+            NotFoundError, MissingError: if ir_datasets has no passages of the id, or cannot
+                download them; likewise for queries and qrels.
         """
 
     @abstractmethod
@@ -278,12 +277,7 @@ class _IrDataset(Collection):
                 findings.add("relevance-not-integer", message, self.name, 0, fix)
 
     def _rows(self, kind: str) -> Iterator[Any]:
-        """Yield rows of ir_datasets, downloaded if needed.
-
-        Raises:
-            NotFoundError: if the data set has no rows of this kind.
-            MissingError: if the download fails.
-        """
+        """Yield rows of ir_datasets, downloaded if needed; errors as in `Collection.passages`."""
         if not self._dataset.has(kind):
             raise NotFoundError(
                 f"{self.name} has no {kind} in ir_datasets; give the id of a subset with {kind}, "
@@ -323,8 +317,6 @@ def is_double_encoded(text: str) -> bool:
 
 def repair_text(text: str) -> str:
     """Return a text without double encoding, as ir_datasets repairs MS MARCO's passages.
-
-    Other parts of the text stay as they are.
 
     Examples:
         >>> repair_text("caf\u00c3\u00a9") == "caf\u00e9"

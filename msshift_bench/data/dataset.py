@@ -203,9 +203,7 @@ class Dataset:
             split: see `table`.
 
         Raises:
-            UnknownNameError: if the data set has no such config or split.
-            UsageError: if the config has triples; use `triples`.
-            IntegrityError: if a file is missing, was changed, or is too large for memory.
+            UnknownNameError, UsageError, IntegrityError: see `table`.
         """
         return list(rows_of(self.table(config, split)))
 
@@ -243,7 +241,7 @@ class Dataset:
     def check_built_from(self, collection: Collection) -> None:
         """Check that a collection has the queries from which the data set was built.
 
-        A manifest without the queries' digest, of an imported release, permits any collection.
+        A manifest without the queries' digest permits any collection.
 
         Raises:
             UsageError: if its queries differ.
@@ -266,11 +264,7 @@ class Dataset:
         return self.manifest.configs[config]
 
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
-        """Yield the checked files of a split, in the order of their rows.
-
-        Raises:
-            IntegrityError: if a file is missing or was changed.
-        """
+        """Yield the files of a split in order; raise `IntegrityError` if one was changed."""
         for file in entry.files:
             path = self.folder / file.path
             if not path.is_file() or sha256_of(path) != file.sha256:
@@ -311,9 +305,6 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     Args:
         data: ``msshift`` (see `find_dataset_folder`), a built data set's folder, or a `Dataset`.
         installed: whether ``msshift`` may be the installed data set.
-
-    Returns:
-        The data set, which reads its files on request.
 
     Raises:
         NotFoundError: if there is no built data set, or only an installed data set and `installed`

@@ -38,7 +38,7 @@ def read_batches(
     Raises:
         IntegrityError: if the texts are too large for memory.
         KeyError: if a column is missing.
-        pa.ArrowException, OSError: if the file is not Parquet, or cannot be read.
+        pa.ArrowException, OSError: see `unpacked_batches`.
     """
     schema = pq.read_schema(path.absolute())
     if columns:

@@ -213,9 +213,7 @@ def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str
 def _download(repo: str, revision: str | None = None, token: str | None = None) -> Path:
     """Return the folder of a data set in the cache of huggingface_hub, downloaded if needed.
 
-    Raises:
-        NotFoundError: if the data set or the revision does not exist.
-        HubError: if the Hub cannot be reached or returns an error.
+    Errors are as in `install_dataset`.
     """
     hub = require("huggingface_hub", "hf", "downloading from the Hub")
     with _hub_errors(f"cannot download {repo}" + (f" at {revision}" if revision else "")):
@@ -254,7 +252,7 @@ def use_cache_if_offline(name: str | Path, what: str) -> None:
         what: the feature that needs the model, for the message about a missing extra.
 
     Raises:
-        MissingExtraError: if huggingface_hub is not installed and `name` is an id.
+        MissingExtraError: if huggingface_hub is needed and not installed.
     """
     if Path(name).is_dir() or str(name).startswith((".", "/", "~")):
         return
@@ -393,16 +391,13 @@ def install_dataset(
     triples: bool = False,
     token: str | None = None,
 ) -> Installed:
-    """Copy a data set into the user's cache, and prepare it in the cache of datasets.
+    """Copy a data set into the user's cache, prepare it in the cache of datasets, and return it.
 
     Args:
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit; by default ``main``.
         triples: whether to prepare the configs of training triples, with millions of rows.
         token: the Hub's token; by default the token of huggingface_hub.
-
-    Returns:
-        The installed data set.
 
     Raises:
         NotFoundError: if the folder, data set or revision does not exist.
@@ -453,10 +448,9 @@ def _open_origin(source: Dataset | str | Path, revision: str | None, token: str 
 
 
 def _copy_verified(origin: Path, folder: Path) -> bool:
-    """Make `folder` a verified copy of a data set, and return whether `folder` changed.
+    """Make `folder` a copy of a data set, and return whether it changed.
 
-    Raises:
-        IntegrityError: if the data set differs from its manifest; `folder` is then unchanged.
+    Raise `IntegrityError` for a data set that differs from its manifest.
     """
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests

@@ -216,9 +216,6 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
     Some passages may be missing, as in a data set's collection. Another corpus may have some equal
     doc_ids by chance.
-
-    Raises:
-        DataError: if more than half are missing.
     """
     relevant = {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
     absent = relevant - {passage.doc_id for passage in collection.passages()}
@@ -231,11 +228,7 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
-    """Check that a collection has a relevant passage of each test set with relevant passages.
-
-    Raises:
-        DataError: if it has none.
-    """
+    """Check that a collection has a relevant passage of each test set with relevant passages."""
     relevant = {
         test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
         for test_set in test_sets

@@ -70,8 +70,6 @@ def _stream(pieces: Iterable[bytes]) -> BinaryIO:
 
 
 class _ConcatenatedStream(io.RawIOBase):
-    """A stream of concatenated pieces, some of which may be empty."""
-
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = filter(None, pieces)
         self._left = memoryview(b"")
@@ -91,10 +89,7 @@ class _ConcatenatedStream(io.RawIOBase):
 def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes]:
     """Yield a file's content; raise `DamagedInputError` if it is damaged or a decompression bomb.
 
-    Args:
-        file: the compressed file.
-        name: its format: ``gzip``, ``bz2``, ``xz`` or ``zstd``.
-        stored: size of the file in bytes; `None` if unknown, e.g. for a pipe.
+    `name` is its format, `stored` its size in bytes, `None` for a pipe.
     """
     try:
         if name in _DECOMPRESSORS:
@@ -116,14 +111,9 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
 
 
 def _unpack(file: BinaryIO, decompressor: Callable[[], Any]) -> Iterator[bytes]:
-    """Yield the content of all streams of a file; xz may have padding in multiples of four bytes.
+    """Yield the content of all streams of a bzip2 or xz file; `EOFError` if one is incomplete.
 
-    Args:
-        file: the file, in the format of bzip2, or of xz.
-        decompressor: function that returns the decompressor of a stream.
-
-    Raises:
-        EOFError: if the last stream is incomplete, or the padding is wrong.
+    xz may have padding in multiples of four bytes.
     """
     packed = file.read(_BLOCK_BYTES)
     while packed:

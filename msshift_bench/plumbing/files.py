@@ -83,7 +83,7 @@ def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | Non
 
     Raises:
         UsageError: if another process holds the lock.
-        OSError: if `path` cannot be opened; with `is_file`, also for a link.
+        OSError: if `path` cannot be opened.
         MissingError: on Windows.
     """
     check_locks()
@@ -263,7 +263,7 @@ def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if the file was changed, or is no sealed array.
+        ValueError: if the file was changed.
     """
     with path.open("rb") as file:
         _check_seal(file, path.stat().st_size)

@@ -46,15 +46,13 @@ _CHECKS, _CHECK_SECONDS = 500, 0.01
 def lock_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
     """Context that locks a folder against other processes; the folder is made if missing.
 
-    The folder stays when the block ends.
-
     Args:
         folder: the folder.
         target: the folder that is being written, for the message; by default `folder`.
 
     Raises:
         UsageError: if another process has locked the folder.
-        OSError: if the folder cannot be made, e.g. because it is a file.
+        OSError: if the folder cannot be made.
     """
     check_locks()
     with ExitStack() as stack:
@@ -193,11 +191,7 @@ def _check_is_folder(target: Path, as_named: Path) -> None:
 
 @contextmanager
 def _hold_work_folder(target: Path, as_named: Path) -> Iterator[Path]:
-    """Yield the locked hidden folder with an empty ``new``; it is removed at the end.
-
-    Raises:
-        UsageError: if it is locked, or `target` is the root or contains the working directory.
-    """
+    """Yield the locked hidden folder with an empty ``new``; it is removed at the end."""
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give another folder")
     with suppress(FileNotFoundError):  # If the working directory was removed.
@@ -293,14 +287,14 @@ def is_locked(folder: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a path has the name of an unfinished file or folder; it may not exist."""
+    """Return whether a path has the name of an unfinished file or folder."""
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
 def copy_files(source: Path, target: Path) -> None:
     """Copy the files of a folder and its subfolders into another folder, made if missing.
 
-    Files of the same name are overwritten. Without files, nothing is made.
+    Files of the same name are overwritten.
 
     Raises:
         OSError: for the first file that cannot be copied (`shutil.copytree` raises a list).

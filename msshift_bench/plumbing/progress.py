@@ -152,26 +152,14 @@ _SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The start of a stage, for estimates of the remaining time.
-
-    Attributes:
-        name: the name of the stage.
-        began: the time of the first report, in seconds.
-        first: the number of items done at that time, e.g. by an earlier process.
-    """
+    """The first report of a stage: its time in seconds, and the items done, e.g. before a kill."""
 
     name: str
     began: float
     first: int
 
     def count_and_left(self, done: int, total: int, now: float) -> tuple[str, str]:
-        """Return the number done and the remaining time as texts; each is ``""`` if unknown.
-
-        Args:
-            done: the number of items that are done.
-            total: the total number; 0 if unknown.
-            now: the time in seconds.
-        """
+        """Return the number done and the remaining time as texts; each is ``""`` if unknown."""
         count = f"{done:,}/{total:,}" if total else f"{done:,}"
         if not self.first < done < total:
             return count if done or total else "", ""
@@ -195,10 +183,7 @@ class ProgressLog:
         self._stage = _Stage("", self._began, 0)
 
     def write_progress(self, stage: str, done: int, total: int) -> None:
-        """Write a line for a report, unless the last line, or the start, is under 10 s old.
-
-        After 100 s, the limit is a tenth of the time so far.
-        """
+        """Write a line, unless the last is newer than 10 s, or than a tenth of the time so far."""
         now = self._clock()
         if self._stage.name != stage:
             self._stage = _Stage(stage, now, done)

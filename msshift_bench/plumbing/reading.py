@@ -318,9 +318,8 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     document, relevance), separated by spaces or tabs, with or without a header line. All lines must
     have the same number of columns, because a truncated line of four columns could have three. Four
     columns with the document in the second are a finding. A relevance of ``1.0`` is 1. There are no
-    comments: a query id may begin with ``#``. Other lines are findings; a run, JSON or Parquet is
-    a finding that ends the reading. An empty file has no finding. Errors are as in
-    `numbered_lines`.
+    comments: a query id may begin with ``#``. Other lines are findings; a run, JSON or Parquet
+    ends the reading. Errors are as in `numbered_lines`.
     """
     width = 0
     is_swapped, has_names = True, False

@@ -68,8 +68,8 @@ def map_in_threads(
         most_threads: the maximum number of threads; by default one per processor.
 
     Yields:
-        The results, in the order of the items. An exception of the function is raised in the place
-        of its result.
+        The results, in the order of the items. An exception of the function is raised in its
+        place.
     """
     threads = min(thread_count(), most_threads or sys.maxsize)
     iterator = iter(items)
@@ -93,11 +93,7 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 
 def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """Return the results of a function for items, computed in threads without threads of BLAS.
-
-    Returns:
-        The results, in the order of the items; exceptions of the function are raised.
-    """
+    """Return the results of a function in the order of items, from threads without BLAS threads."""
     # Threads of matrix products would compete with these threads.
     with _libraries().limit(limits=1, user_api="blas"):
         return list(map_in_threads(function, items))

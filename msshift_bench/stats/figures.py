@@ -286,7 +286,7 @@ def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Tes
         correction: a key of `CORRECTIONS`.
 
     Returns:
-        Test -> its adjusted p-value, at most 1, in the order of `p_values`.
+        Test -> its adjusted p-value, at most 1.
 
     Raises:
         UsageError: if a p-value is not a number from 0 to 1.
@@ -302,7 +302,7 @@ def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Tes
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
-    """Return the figures of claims: with intervals, and if tested with p-values and marks.
+    """Return a figure for each claim: with interval, and if tested with p-value and mark.
 
     P-values are corrected over all claims of a family. P-values that count queries only are smaller
     than with seeds, and would help other tests to pass a step-down procedure. Therefore tests that
@@ -312,9 +312,6 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
     Args:
         claims: the claims, in the order of the tables.
         inference: the level of the intervals, and the correction.
-
-    Returns:
-        One figure per claim, in their order.
 
     Raises:
         UsageError: if a claim's p-value is not a number from 0 to 1.

@@ -162,8 +162,6 @@ FIGURES: dict[str, FigureKind] = {
 def contrast_of(figure: str) -> str | None:
     """Return the name of the figure that compares `figure` between groups; `None` without one.
 
-    For such a contrast, the result is `figure`.
-
     Raises:
         KeyError: for an unknown figure.
 
@@ -187,8 +185,7 @@ def compute_figures(
     with or without a reference. A single group has no contrasts with other groups.
 
     Args:
-        sides: group -> its mean scores, all of one system; at least one group. All groups or none
-            have a reference.
+        sides: group -> its mean scores, all of one system; at least one group.
         sign: -1 where a lower value of the measure is better, else 1.
         of_slices: whether the groups are slices of a single run, which have more figures.
 

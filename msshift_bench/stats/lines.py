@@ -156,7 +156,7 @@ def fit_parallel_lines(
         The slope; `None` with fewer than shifts + 2 groups, or if similarity varies in no shift.
 
     Raises:
-        UsageError: if the two differ in shape, or a number is not finite.
+        UsageError: as in `fit_line`.
     """
     x, y = _points(similarities, rel_losses)
     names = dict.fromkeys(shifts)
@@ -208,7 +208,7 @@ def rank_correlation(
 
     Raises:
         UnknownNameError: for another kind.
-        UsageError: if the two differ in shape, or a number is not finite.
+        UsageError: as in `fit_line`.
         DataError: if there are fewer than `FEWEST_GROUPS` groups.
     """
     x, y = _points(similarities, rel_losses)

@@ -182,9 +182,7 @@ def detectable_rel_loss(
 
 
 def queries_to_detect(rel_loss: float) -> int:
-    """Return the number of test queries needed to find a Rel Loss, a fraction.
-
-    It has the test and the default assumptions of `detectable_rel_loss`.
+    """Return the number of test queries needed to find a Rel Loss; see `detectable_rel_loss`.
 
     Raises:
         UsageError: if it is not above 0 and at most 1.
@@ -195,11 +193,7 @@ def queries_to_detect(rel_loss: float) -> int:
 
 
 def _width(deviation: float, correlation: float) -> float:
-    """Return the difference detectable with a single query, in units of Avg In.
-
-    Raises:
-        UsageError: if a number is out of range.
-    """
+    """Return the difference detectable with a single query, in units of Avg In."""
     if not deviation > 0:
         raise UsageError(f"the standard deviation must be above 0, got {deviation}")
     if not -1 <= correlation < 1:
