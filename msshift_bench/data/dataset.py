@@ -286,6 +286,9 @@ def find_dataset_folder(path: str | Path = DATASET_NAME) -> Path:
     The name ``msshift`` is the folder in ``MSSHIFT_HOME``, or else ``./msshift``, or else the
     installed data set; any other path is the folder itself. The folder may not exist. If a process
     was killed while it replaced the folder, the old folder is restored first.
+
+    Raises:
+        UsageError: if a running process does not finish replacing it.
     """
     folder = Path(path).expanduser()
     if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
@@ -305,6 +308,9 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool =
     Args:
         data: ``msshift`` (see `find_dataset_folder`), a built data set's folder, or a `Dataset`.
         installed: whether ``msshift`` may be the installed data set.
+
+    Returns:
+        The data set, which reads its files on request.
 
     Raises:
         NotFoundError: if there is no built data set, or only an installed data set and `installed`

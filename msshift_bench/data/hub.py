@@ -391,13 +391,16 @@ def install_dataset(
     triples: bool = False,
     token: str | None = None,
 ) -> Installed:
-    """Copy a data set into the user's cache, prepare it in the cache of datasets, and return it.
+    """Copy a data set into the user's cache, and prepare it in the cache of datasets.
 
     Args:
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit; by default ``main``.
         triples: whether to prepare the configs of training triples, with millions of rows.
         token: the Hub's token; by default the token of huggingface_hub.
+
+    Returns:
+        The installed data set.
 
     Raises:
         NotFoundError: if the folder, data set or revision does not exist.

@@ -192,7 +192,7 @@ def read_extra_tests(
             `None`, passages are not checked.
 
     Raises:
-        UsageError: if a name cannot be the name of a folder.
+        UsageError: if a name has white space or '/', begins with '.', or is a shift's name.
         NotFoundError: if a folder or file does not exist, or the folder lacks a file.
         MissingError: if an ir_datasets id needs ir_datasets or a download.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no

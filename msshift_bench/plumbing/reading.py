@@ -70,7 +70,7 @@ UTF8_BOM = b"\xef\xbb\xbf"
 
 
 def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
-    """Return the inode, bytes and modification time (ns) of a file; `None` for other paths.
+    """Return inode, size in bytes and modification time in ns of a file; `None` for other paths.
 
     Other paths are missing files, folders and pipes. A changed or replaced file has another state.
     """
