@@ -347,7 +347,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _explain_http_error(error: Any) -> str:
-    """Return the meaning of an ``HfHubHTTPError`` and its fix."""
     status = error.response.status_code
     reason = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",

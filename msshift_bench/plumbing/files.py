@@ -151,11 +151,7 @@ def _lock_partial(partial: Path, target: Path) -> int:
 
 
 def _check_is_file(path: Path) -> None:
-    """Check that a path does not exist, or is a regular file, but not this process's output.
-
-    Raises:
-        UsageError: for other paths.
-    """
+    """Check that a path does not exist, or is a regular file, but not this process's output."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):

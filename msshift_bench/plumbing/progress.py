@@ -260,7 +260,6 @@ class _Bars:
             )
 
     def end_line(self) -> None:
-        """Remove the bar of the current line, if any."""
         if self._line:
             task, _ = self._stages.pop(self._line)
             self._bars.remove_task(task)
