@@ -367,7 +367,8 @@ def open_collection(
             If both exist, give the complete path, or ``./qrels.tsv`` for the working directory.
 
     Returns:
-        The collection; it reads queries, qrels and passages when they are first used.
+        The collection; it reads queries, qrels and passages when they are first used. A size of
+        mini out of range is then a `UsageError`.
 
     Raises:
         NotFoundError: if the folder, file or id does not exist.
