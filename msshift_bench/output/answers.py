@@ -3,7 +3,8 @@
 A sentence claims a direction ("loses", "leads", "less than") only if the figure has a mark: its
 corrected p is significant, and its interval excludes 0. It names a group only if the group's
 difference from the others has a mark. For a system trained with one seed, it ends with "of these
-models only", and names no group and no other system. Numbers are printed as in tables.
+models only", and names no group and no system except a reference. Numbers are printed as in
+tables.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class SentenceFormat(NamedTuple):
     groups: Mapping[str, Mapping[str, str]] = {}
 
     def with_ends(self, row: Figure, sign: int = 1) -> str:
-        """Return the value of a figure, or its negative, with its interval if it has one."""
+        """Return a figure's value times `sign`, with its interval if any, or ``undefined``."""
         if row.value is None:
             return "undefined"
         shown = self.show(row, sign * row.value)
@@ -74,7 +75,7 @@ class SentenceFormat(NamedTuple):
 
 
 def answers_of(figures: Figures, wording: SentenceFormat) -> list[Answer]:
-    """Return a sentence for each system and shift, in the order of the figures.
+    """Return a sentence for each system and shift in figures' order; none for a reference of leads.
 
     Args:
         figures: the figures of an evaluation, of a comparison, or of single runs, by one measure.
@@ -99,7 +100,7 @@ def answers_of(figures: Figures, wording: SentenceFormat) -> list[Answer]:
 
 
 def _overall_figure(rows: Figures) -> Figure | None:
-    """Return the first figure that is not of a single group."""
+    """Return the first figure that is not of a single group; `None` if there is none."""
     return next((row for row in rows if row.group not in _tested(row)), None)
 
 
@@ -108,7 +109,7 @@ def _tested(row: Figure) -> tuple[str, ...]:
 
 
 def _answer_value(rows: Figures, figures: Figures, wording: SentenceFormat) -> Answer:
-    """Return the sentence about a Rel Loss or a score, with significant differences from others."""
+    """Return the sentence about a Rel Loss or a score, or about too few runs for a Rel Loss."""
     row = _overall_figure(rows.where(figure=_VALUES, against=""))
     if row is None:
         first = rows[0]
@@ -139,7 +140,6 @@ def _printed(row: Figure, figures: Figures) -> Figure:
 
 
 def _answer_lead(row: Figure, rows: Figures, wording: SentenceFormat) -> Answer:
-    """Return the sentence about a lead over a reference; see `_answer_value`."""
     other = row.against
     verbs = f"leads {other} by", f"trails {other} by"
     words = verbs, f"neither a lead over {other} nor the reverse is shown", f"lead over {other}"
@@ -196,7 +196,8 @@ def _name_group(row: Figure, rows: Figures, wording: SentenceFormat) -> tuple[Fi
     """Return the contrast of the group that differs most from the others, and a clause about it.
 
     For a significant loss, it is the group with the largest loss. For leads and scores, it is the
-    group with the lowest value, else the highest, whose contrast has a mark. `None` without a mark.
+    group with the lowest value, else the highest, whose contrast has a mark. Without a mark, or for
+    one seed, it is ``(None, "")``.
     """
     figure = contrast_of(row.figure) if row.seeds != 1 and row.shift else None
     of_groups = [one for one in rows.where(figure=figure or ()) if one.value is not None]
@@ -225,7 +226,7 @@ def _name_group(row: Figure, rows: Figures, wording: SentenceFormat) -> tuple[Fi
 
 
 def _compare_with_others(row: Figure, figures: Figures, wording: SentenceFormat) -> str:
-    """Return a clause with the systems that are significantly lower or higher; "" for none."""
+    """Return a clause on significant differences from other systems; "" without comparisons."""
     pairs = [
         (one, sign)
         for one in figures.where(figure=row.figure, shift=row.shift, group=row.group)

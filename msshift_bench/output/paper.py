@@ -11,11 +11,13 @@ from msshift_bench.stats import FIGURES, Figures
 
 _SIDES = ("avg_in", "out", "rel_loss")
 _SAME_TEST = {"lead": "score"}
-"""Figure -> its difference between two systems that are one model for all groups."""
+"""Kind of difference -> kind of value, for systems of one model for all groups."""
 
 
 def with_marks_of(figures: Figures, reference: str) -> Figures:
     """Return systems' values, each with the mark and family of its difference from `reference`.
+
+    A value without such a difference is unchanged.
 
     Args:
         figures: the figures of a comparison, on complete shifts.

@@ -79,7 +79,7 @@ class SystemStyle(NamedTuple):
 
 
 def styles_of(names: Iterable[str]) -> dict[str, SystemStyle]:
-    """Return name -> a colour and a marker; the first seven names differ in both."""
+    """Return name -> style; the first seven names differ in both colour and marker, 49 in one."""
     return {
         name: SystemStyle(
             COLOURS[n % len(COLOURS)], _MARKERS[(n // len(COLOURS) + n) % len(_MARKERS)]
@@ -89,7 +89,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SystemStyle]:
 
 
 def picture_style(**changes: Any) -> AbstractContextManager[None]:
-    """Return a context manager with this package's style of matplotlib."""
+    """Return a context manager with this package's style of matplotlib, and `changes` to it."""
     from matplotlib import style
 
     context: AbstractContextManager[None] = style.context(["default", {**_STYLE, **changes}])
@@ -126,6 +126,10 @@ def write_picture(figure: Figure, path: str | Path, title: str, *, density: floa
         path: the file; see `check_plot`.
         title: the title in the file's metadata.
         density: pixels per inch of a PNG.
+
+    Raises:
+        UnknownNameError: if the file's ending is not a format.
+        MissingExtraError: if matplotlib is not installed.
     """
     drawn = picture_bytes(figure, check_plot(path), title, density=density)
     with write_atomically(Path(path)) as file:
@@ -133,7 +137,7 @@ def write_picture(figure: Figure, path: str | Path, title: str, *, density: floa
 
 
 def shorten(name: str, most: int) -> str:
-    """Return a name of at most `most` letters, with its middle left out if longer."""
+    """Return a name cut to at most `most` letters, with "…" for its middle if it is longer."""
     if len(name) <= most:
         return name
     half = most // 2
@@ -141,7 +145,7 @@ def shorten(name: str, most: int) -> str:
 
 
 def check_plot(path: str | Path) -> str:
-    """Return the format of a plot, after checking that it can be drawn.
+    """Return the format of a plot's file, e.g. ``svg``, after checking that it can be drawn.
 
     Args:
         path: the file to write.

@@ -49,7 +49,7 @@ class Table:
         title: one line.
         header: the columns' names.
         rows: each as long as the header.
-        sections: the rows before which a rule is drawn.
+        sections: indices of the rows that begin a section, below a rule.
         names: number of first columns with names, not figures.
         label: the label in LaTeX; by default its title.
         note: the family of its p-values and the meaning of its marks; "" without any.
@@ -90,7 +90,7 @@ class Summary:
 
 
 def show_p(value: float | None) -> str:
-    """Return a p-value as tables print it."""
+    """Return a p-value as tables print it: ``0.012``, ``<0.001``, or ``-`` for `None`."""
     if value is None:
         return "-"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
@@ -107,12 +107,12 @@ def level_text(confidence: float) -> str:
 
 
 def show_percent(value: float | None) -> str:
-    """Return a Rel Loss as tables print it; zero has no minus."""
+    """Return a Rel Loss, a fraction, as tables print it: ``5.0%``, or ``-`` for `None`."""
     return "-" if value is None else f"{100 * value:z.1f}%"
 
 
 def show_percent_interval(interval: tuple[float, float] | None) -> str:
-    """Return the interval of a Rel Loss, low and high, as tables print it."""
+    """Return the interval of a Rel Loss as tables print it: ``[4.0, 6.0]``, or ``-`` for `None`."""
     if interval is None:
         return "-"
     low, high = interval
@@ -266,7 +266,7 @@ def tabulate(
     """Return a table with a row per combination of names, and a column per kind of figure.
 
     Args:
-        figures: the figures; without a column or a name for the row, they are left out.
+        figures: the figures; figures of other kinds, or without a name for the row, are left out.
         title: one line.
         rows: columns of `Figures` that name a row -> header.
         columns: kind of figure -> its header and its format.
@@ -278,7 +278,7 @@ def tabulate(
 
 
 def note_of(figures: Iterable[Figure]) -> str:
-    """Return the families of p-values, the meaning of marks, and warnings about intervals.
+    """Return the families of p-values, the meaning of marks, and warnings about intervals; or "".
 
     Args:
         figures: the figures, with only the marks that are printed.
@@ -333,7 +333,7 @@ _LATEX_MARKS = {"": "", STAR: "$^{*}$", DAGGER: r"$^{\dagger}$"}
 
 
 def to_text(table: Table, rule: str = "─", *, is_styled: bool = False) -> str:
-    """Return the table as text for a terminal, without its title.
+    """Return the table as text for a terminal, without its title and note.
 
     Args:
         table: the table.
@@ -384,7 +384,7 @@ def _markdown_text(text: str) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """Return the table as GitHub's Markdown, its title as a bold line above."""
+    """Return the table without its note as GitHub's Markdown, its title as a bold line above."""
 
     def show(cell: TableCell) -> str:
         text = _markdown_text(_marked(cell))
@@ -402,7 +402,7 @@ def _pipe(cells: list[str]) -> str:
 
 
 def to_html(table: Table) -> str:
-    """Return the table as HTML, its title as the caption; every text is escaped."""
+    """Return the table without its note as HTML, its title as caption; every text is escaped."""
 
     def show(cell: TableCell) -> str:
         text = html.escape(_marked(cell))
@@ -415,7 +415,7 @@ def to_html(table: Table) -> str:
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return name -> the parts of this path that differ from the others."""
+    """Return path -> the path without the first and last parts that all paths share."""
     parts = {name: name.split("/") for name in names if name}
     for end in (0, -1):
         while (
@@ -434,9 +434,9 @@ _IF_SCALED = r"\ifcsname adjustbox\endcsname"
 def to_latex(table: Table) -> str:
     r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
 
-    The best figure of a column is ``\textbf``, a significant loss has ``$^{*}$``, and the caption
-    ends with the families of p-values. Paths are shortened. If the paper loads adjustbox, a wide
-    table without `spans` is scaled down.
+    The best figure of a column is ``\textbf``, a significant figure has ``$^{*}$`` or a dagger, and
+    the caption ends with the note. Paths are shortened. If the paper loads adjustbox, a wide table
+    without `spans` is scaled down.
     """
     short = _short_names(row[0].text for row in table.rows)
 
@@ -474,7 +474,7 @@ def to_latex(table: Table) -> str:
 
 
 def _latex_spans(table: Table) -> Iterator[str]:
-    """Yield the line of titles above several columns, and the rules below them."""
+    """Yield the line of titles above columns, and the rules below them; nothing without `spans`."""
     titles, rules, first = [""] * table.names, [], table.names + 1
     for title, columns in table.spans:
         titles.append(rf"\multicolumn{{{columns}}}{{c}}{{{title.translate(_LATEX_ESCAPES)}}}")
@@ -502,7 +502,7 @@ def render_notes(lines: Sequence[str], table_format: str) -> str:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
-    """Return rows as CSV with a header line; unknown values are empty fields."""
+    """Return rows as CSV with a header line; `None` and NaN are empty fields."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -535,12 +535,12 @@ def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
 
 
 def figure_values(figure: Figure) -> dict[str, Any]:
-    """Return a figure's names and known numbers, as JSON values."""
+    """Return a figure's fields that are neither "" nor `None`, as JSON values."""
     return {name: plain(v) for name, v in figure._asdict().items() if v not in ("", None)}
 
 
 def plain(value: Any) -> Any:
-    """Return a value for JSON: dataclasses become objects, NaN and infinities null."""
+    """Return a value for JSON: dataclasses and named tuples as objects, NaN and infinity as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

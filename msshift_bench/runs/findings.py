@@ -153,7 +153,7 @@ class RunFindings:
         )
 
     def stop_if_errors(self) -> None:
-        """Raise `RunError` with all findings so far, if one is an error.
+        """Raise `RunError` with the errors so far, if there are any.
 
         Raises:
             RunError: with at most `MAX_FINDINGS` errors of each code, in reading order.

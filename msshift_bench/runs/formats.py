@@ -36,6 +36,8 @@ _FIRST_BYTES = 1 << 17
 def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
     """Yield the lines of a text file, block by block.
 
+    Reading ends, with a finding, at a query that contradicts the recognised format.
+
     Raises:
         NotTextError: if the file is JSON, or not text.
     """
@@ -72,7 +74,7 @@ def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def _first_fields(head: bytes) -> list[bytes]:
-    """Return the fields of the first line that is not blank; empty for JSON and for binary data."""
+    """Return the fields of the first line that is not blank; ``[]`` for JSON and binary data."""
     text = head.lstrip()
     first = text[: text.find(b"\n") + 1] or text
     is_text = len(first) <= MAX_LINE_BYTES and not head.startswith(PARQUET)
@@ -80,14 +82,14 @@ def _first_fields(head: bytes) -> list[bytes]:
 
 
 class QueryNumbers(NamedTuple):
-    """Values of the number column of some queries, in the order of their lines.
+    """Patterns in the numbers of each query, to distinguish ranks from scores.
 
     Attributes:
         starts: index of the first value of each query, ``[queries]``.
         several: whether a query has several lines, ``[queries]``.
-        steady: whether its numbers rise by 1 per line, ``[queries]``.
-        first: whether its numbers begin with 0 or 1, ``[queries]``.
-        falls: whether its numbers fall, but not by 1 per line, ``[queries]``.
+        steady: whether its numbers rise by 1 per line; true for one line, ``[queries]``.
+        first: whether its first number is 0 or 1, ``[queries]``.
+        falls: whether its numbers fall and never rise, but not by 1 per line, ``[queries]``.
     """
 
     starts: Ints
@@ -98,7 +100,7 @@ class QueryNumbers(NamedTuple):
 
     @classmethod
     def of(cls, values: NDArray[Any], starts: Ints) -> QueryNumbers:
-        """Return numbers by query, ``[lines]`` and ``[queries]``."""
+        """Return the patterns in `values`, ``[lines]``; `starts` are queries' first lines."""
         counts = np.diff(starts, append=len(values))
         steps = np.diff(values.astype(np.float64), prepend=0.0)
         steps[starts] = 0
@@ -111,9 +113,10 @@ class QueryNumbers(NamedTuple):
 
 
 def _lines_by_query(head: bytes, width: int) -> tuple[list[list[bytes]], Ints]:
-    """Return the fields of lines with a number in the third field, and each query's first index.
+    """Return the fields of lines, grouped by query, and the index of each query's first line.
 
-    Empty unless the first line has `width` fields.
+    Lines without `width` fields, or a number in the third, are skipped. Both are empty unless the
+    first line has `width` fields.
     """
     lines = map(bytes.split, head.split(b"\n") if len(_first_fields(head)) == width else ())
     rows = [
@@ -132,7 +135,7 @@ def _first_lines(head: bytes) -> bytes:
 
 
 def _third_column(head: bytes) -> str:
-    """Return ``"rank"`` or ``"score"`` for three columns, or ``"either"``; "" for others."""
+    """Return whether the last of three columns is ``rank``, ``score`` or ``either``; else ""."""
     for part in (_first_lines(head), head):  # reads all lines only if the first ones are ambiguous
         rows, starts = _lines_by_query(part, 3)
         if not rows:
@@ -150,7 +153,7 @@ def _third_column(head: bytes) -> str:
 
 
 def _is_colbert(head: bytes) -> bool:
-    """Whether the third of four columns is 1, 2, 3, ..., and the fourth falls, in every query.
+    """Whether the third of four columns is 1, 2, 3, ... per query, and the fourth never rises.
 
     The second column must vary, unlike in qrels. A fourth column that never falls may be the
     iteration of qrels with another order of columns.

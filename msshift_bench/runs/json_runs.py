@@ -26,7 +26,7 @@ _MAX_RECORD_BYTES = 64 << 20
 
 
 class _Object(tuple[tuple[str, Any], ...]):
-    """A JSON object: its keys and values in order, repeated keys too."""
+    """A JSON object: its pairs of key and value in order, repeated keys too."""
 
 
 def read_json(file: FileRun, findings: Findings) -> Iterator[Lines]:
@@ -36,7 +36,7 @@ def read_json(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def read_mteb(file: FileRun, findings: Findings) -> Iterator[Lines]:
-    """Yield the lines of MTEB's predictions, if they contain one run."""
+    """Yield the lines of MTEB's predictions; nothing, with a finding, if they have several runs."""
     runs = named_runs(file, findings)
     if len(runs) > 1:
         names = first_few(run.name for run in runs)
@@ -48,9 +48,9 @@ def read_mteb(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def named_runs(file: FileRun, findings: Findings) -> list[NamedRun]:
-    """Return the runs in MTEB's predictions, each named ``<subset>/<split>``.
+    """Return the runs in MTEB's predictions, each named ``<subset>/<split>``; ``[]`` if unreadable.
 
-    Facts are the model's name, which is also the run tag, and its revision.
+    Facts are the members of `MTEB_META`; the model's name in them is also the run tag.
     """
     place, runs = file.place(0), []
     for value in _load(file, findings):
@@ -65,7 +65,7 @@ def named_runs(file: FileRun, findings: Findings) -> list[NamedRun]:
 
 
 def _lines_of(rankings: object, number: int, findings: Findings) -> Iterator[Lines]:
-    """Yield the lines of a parsed object of queries, in the `number`-th file of a run."""
+    """Yield the lines of a parsed object of queries; `number` is the index of a run's file."""
     place = place_of(number, 0)
 
     def records() -> Iterator[Record]:
@@ -109,9 +109,9 @@ def _load(file: FileRun, findings: Findings) -> Iterator[Any]:
 
 
 def _parse(text: bytes | bytearray, line: int, file: FileRun, findings: Findings) -> Iterator[Any]:
-    """Yield the value of a JSON text that begins on a line, or add a finding.
+    """Yield the value of a JSON text; nothing, with a finding, if it cannot be read.
 
-    A blank text yields nothing.
+    A blank text yields nothing. The text begins on the file's line `line`.
     """
     text = text.removeprefix(UTF8_BOM) if line == 1 else text
     if not text or text.isspace():
@@ -135,15 +135,15 @@ def _members(
     needs: Sequence[str] = (),
     repeats: bool = False,
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of a JSON object, or add a finding for another value.
+    """Yield the keys and values of a JSON object; for other values, add a finding.
 
     Args:
         value: the value.
-        where: the place of the value, for messages.
-        place: the encoded place of the value.
+        where: description of the value, for messages.
+        place: the place of the value, see `place_of`.
         findings: the log of findings.
-        needs: required keys of the object.
-        repeats: whether to yield repeated keys instead of adding a finding for each.
+        needs: required keys; an object without them adds a finding.
+        repeats: whether to yield repeated keys; else each is skipped, with a finding.
     """
     if not isinstance(value, _Object) or not {key for key, _ in value}.issuperset(needs):
         expected = f"an object{' with ' * bool(needs)}{' and '.join(needs)}"

@@ -38,7 +38,7 @@ class QueryDocuments(NamedTuple):
     """The relevant, or the excluded, documents of each query of a test set, as columns.
 
     Attributes:
-        query: the position of the query, shape ``[documents]``.
+        query: position of the query in the test set, shape ``[documents]``.
         doc: the document's id in UTF-8.
         hash: hashes of the ids, shape ``[documents]``.
         gain: the document's relevance, at least 1, or 0 if excluded, shape ``[documents]``.
@@ -78,7 +78,7 @@ class Judgements:
         judged: the argument.
         relevant_only: the argument.
         ignored_ids: the argument.
-        excluded: the excluded documents; `None` without any.
+        excluded: the excluded documents; `None` if the argument is empty.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Judgements:
 
     @classmethod
     def from_qrels(cls, qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]]) -> Judgements:
-        """Build a test set from qrels: records, a mapping of mappings, or a table.
+        """Return the test set of qrels: records, a mapping of mappings, or a table.
 
         Args:
             qrels: the judgements; ids must be strings and relevance a whole number, which may be
@@ -109,7 +109,7 @@ class Judgements:
 
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
-                32 bits, or a document is judged twice for one query.
+                32 bits, or a document is judged twice for one query, differently.
             UsageError: if they have another type, or a mapping or a table has another form.
         """
         if isinstance(qrels, Mapping):
@@ -159,7 +159,7 @@ class Judgements:
 
     @cached_property
     def relevant(self) -> QueryDocuments:
-        """The relevant documents."""
+        """The relevant documents of every query, as columns."""
         return _columns_of(
             {doc: grade for doc, grade in grades.items() if grade >= 1}
             for grades in self.judged.values()
@@ -179,7 +179,7 @@ class Judgements:
 
 
 def _columns_of(gains: Iterable[Mapping[str, int]]) -> QueryDocuments:
-    """Return the columns of queries' documents, each a mapping doc id -> gain.
+    """Return the columns of queries' documents; `gains` has a mapping doc id -> gain per query.
 
     Ids are compared as bytes, as in `trec_eval`.
     """
@@ -207,7 +207,8 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     Raises:
         NotFoundError: if the file does not exist.
         UsageError: if the path is a folder.
-        CollectionError: with every malformed line; the message shows three of each kind.
+        CollectionError: with every malformed line, or for a file without judgements; the message
+            shows three of each kind.
 
     Examples:
         >>> read_qrels("qrels.txt")[0]
@@ -249,8 +250,8 @@ class Hits(NamedTuple):
         query: position of the query in the test set.
         gain: the document's relevance, at least 1.
         rank: its place from 1 under the tie policy (under ``expected``: as under ``trec``).
-        above: number of documents with a strictly better score.
-        tied: number of documents with the same score, itself included.
+        above: number of documents with a strictly better score; under ``rank``, ``rank - 1``.
+        tied: number of documents with the same score, itself included; under ``rank``, 1.
     """
 
     query: Ints
@@ -295,7 +296,8 @@ DIGESTS = np.dtype(
         ("levels", "u1", FIRST_PLACES),
     ]
 )
-"""Columns of `RankingDigests.queries`; ``levels`` are numbers of different higher scores."""
+"""Columns of `RankingDigests.queries`: ``docs`` are hashes of the first documents, ``levels`` their
+numbers of different higher scores. Beyond the ranking, they are 0 and `FIRST_PLACES`."""
 
 
 class RankingDigests(NamedTuple):
@@ -311,9 +313,10 @@ class RankingDigests(NamedTuple):
     queries: NDArray[Any]
 
     def equal_but_for_ties(self, other: RankingDigests) -> bool:
-        """Return whether two runs of the same passages differ only by ties, with few ties.
+        """Return whether two runs of equal sets of documents differ only by ties.
 
-        The order is compared in the first places, and for complete rankings without ties.
+        It is false if half of a run's documents or more are tied. The order is compared in the
+        first places, and completely for queries without ties.
         """
         tied = 2 * max(self.totals[1], other.totals[1])
         if self.totals[2] != other.totals[2] or tied >= self.totals[0]:
@@ -331,7 +334,7 @@ class RankingDigests(NamedTuple):
 
 
 def _levels_of(same: NDArray[np.bool_], levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the smallest possible levels of documents in a run, ``[queries, documents]``.
+    """Return the smallest possible levels, see `DIGESTS`, of documents in a run.
 
     Args:
         same: whether a document equals the run's document at a place, ``[queries, documents,
@@ -350,11 +353,11 @@ class RunReport:
         digest: SHA-256 of the bytes as stored (as ``sha256sum`` prints), several files one after
             the other; ``""`` for a run in memory.
         tag: the run tag of the first line; ``""`` where the format has none.
-        ranking: digest of its queries with their document ids by score; it does not depend on tag,
-            file or scale of scores.
+        ranking: digest of its queries with their document ids by score, or rank under ``rank``; it
+            does not depend on tag, file or scale of scores.
         lines: lines read, without blank lines at the end and excluded documents.
-        queries: queries in the run.
-        extra_queries: queries in the run that do not count in the test set.
+        queries: number of queries in the run.
+        extra_queries: number of queries in the run that are not in the test set.
         warnings: the first `MAX_FINDINGS` of each code, in reading order.
         warning_counts: how many warnings there were in all, by code.
     """
@@ -378,15 +381,16 @@ class JudgedRun:
         judgements: the test set it was judged by.
         tie_policy: one of `TIE_POLICIES`; ``best`` or ``worst`` after `with_ties`.
         hits: the relevant documents it retrieved.
-        retrieved: documents retrieved per query of the test set, shape ``[queries]``.
+        retrieved: number of documents retrieved per query of the test set, shape ``[queries]``.
         report: its report.
         digests: digests of its rankings.
         depth: number of documents of each ranking that are kept.
         kept: lines of the test set's queries, best first, down to `depth` and the ties there.
-        unknown_queries: the UTF-8 ids of the first queries outside the test set.
-        sample: the UTF-8 ids of the first documents read, if no relevant one was retrieved.
+        unknown_queries: the UTF-8 ids of the first 10,000 queries outside the test set.
+        sample: columns of the first documents' ids, if no relevant one was retrieved; else empty.
         emptied: positions of the queries with only excluded documents in the run.
-        own_first: number of queries with the document of their own id at rank 1, not relevant.
+        own_first: number of test queries whose first document by score has their id and is not
+            relevant.
     """
 
     judgements: Judgements
@@ -404,7 +408,10 @@ class JudgedRun:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Mask of the test set's queries that are missing from the run, shape ``[queries]``."""
+        """Mask of the test set's queries that are missing from the run, shape ``[queries]``.
+
+        Queries in `emptied` are not missing.
+        """
         missing = np.equal(self.retrieved, 0)
         missing[list(self.emptied)] = False
         return missing
@@ -425,7 +432,8 @@ class JudgedRun:
         """Return the run with every tie broken for, or against, the relevant documents.
 
         In a tie the most relevant documents are first, or last: no other order gives a native
-        measure a better, or worse, mean. Under the policy ``rank`` there are no ties.
+        measure a better, or worse, mean. Under the policy ``rank`` there are no ties: the run is
+        returned unchanged.
         """
         if self.tie_policy == "rank":
             return self

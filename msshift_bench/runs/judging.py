@@ -51,7 +51,7 @@ QueryLines = tuple[Lines, Ints]
 
 
 def lines_by_query(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Yield the lines in parts, without a query in two neighbouring parts."""
+    """Yield lines and each query's first row; neighbouring lines of a query are in one item."""
     held: list[Lines] = []  # the lines of the last query so far
     for part in parts:
         if not len(part.scores):
@@ -92,14 +92,15 @@ class JudgedQueries(NamedTuple):
 
     Attributes:
         queries: their ids in UTF-8.
-        positions: their positions in the test set; -1 if not in it.
+        positions: their positions in `Judgements.query_ids`; -1 if not in it.
         hits: rows of `Hits`, shape ``[hits, 5]``.
         odd: findings about them.
         docs: the ids of their documents in UTF-8.
-        digests: digests of their rankings, with rows for the queries of the test set.
-        kept: lines to keep, best first; `None` if none are kept.
+        digests: digests of their rankings, with rows only for those in the test set.
+        kept: lines to keep, best first; `None` if the depth is 0.
         emptied: ids of further queries, with only excluded documents in the run.
-        own_first: number of queries with the document of their own id at rank 1, not relevant.
+        own_first: number of test queries whose first document by score has their id and is not
+            relevant.
     """
 
     queries: list[bytes]
@@ -121,7 +122,7 @@ class _Queries:
         starts: the first row of each query, shape ``[queries]``.
         counts: the number of lines of each query.
         begins: whether a line is the first of its query, shape ``[lines]``.
-        owner: the query of each line, shape ``[lines]``.
+        owner: index of each line's query, shape ``[lines]``.
         rises: whether a line has a higher score than the line before, in the same query.
         id_column: the queries' ids.
         ids: the queries' ids as a list.
@@ -140,17 +141,17 @@ class _Queries:
         self.ids: list[bytes] = self.id_column.to_pylist()
 
     def first_of_each(self, rows: Ints) -> Ints:
-        """Return each query's first row among some rows in ascending order."""
+        """Return each query's first row among some ascending rows; none for a query without any."""
         return rows if not len(rows) else rows[np.unique(self.owner[rows], return_index=True)[1]]
 
     def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
-        """Return findings about some rows.
+        """Return findings about some rows, in reading order.
 
         Args:
             code: a key of `findings.CODES`.
             rows: the rows, in any order.
             text: a message with braces for the query's id and for a value of each column.
-            columns: values of the rows.
+            columns: values for the message, in the order of `rows`.
         """
         if not len(rows):  # almost always
             return code, rows, []
@@ -199,7 +200,7 @@ class RunJudge:
         ]
 
     def judge(self, query_lines: QueryLines) -> JudgedQueries:
-        """Return the judged lines of complete queries; may be called from several threads."""
+        """Return complete queries after judging, not added; several threads may call it."""
         queries = _Queries(*query_lines)
         texts, positions = self._positions_of(queries)
         odd = [
@@ -247,7 +248,7 @@ class RunJudge:
         return texts, np.array([index.get(text, -1) for text in texts], np.int64)
 
     def _count_own_first(self, queries: _Queries, by_score: Lines, positions: Ints) -> int:
-        """Count the queries with the document of their own id at rank 1, not relevant.
+        """Count the test queries whose first document by score has their id and is not relevant.
 
         If it is relevant, the data set uses equal ids for queries and their passages.
         """
@@ -269,9 +270,9 @@ class RunJudge:
         Args:
             queries: the queries.
             by_score: their lines, scores never rising within a query.
-            known: the positions of queries in the test set.
+            known: indices in `queries` of the queries that are in the test set.
             hashes: hashes of the lines' documents.
-            levels: number of different scores from the first line on.
+            levels: number of lines, up to each line, with a new score in their query.
         """
         starts, counts = queries.starts, queries.counts
         base = levels[starts]
@@ -294,7 +295,7 @@ class RunJudge:
         )
 
     def _keep(self, queries: _Queries, by_score: Lines, known: NDArray[np.bool_]) -> Lines:
-        """Return the lines of known queries, best first, down to the depth and its ties."""
+        """Return known queries' lines, best first, to the depth, with ties there if sorted by score."""
         last = (queries.starts + np.minimum(queries.counts, self._depth) - 1)[queries.owner]
         inside = by_score.scores >= by_score.scores[last]
         if self._tie_policy == "rank" and by_score.ranks is not None:
@@ -307,7 +308,7 @@ class RunJudge:
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
     ) -> Iterator[Oddity]:
-        """Yield findings about queries without a judgement, and queries outside the test set."""
+        """Yield findings about unjudged queries, and about queries outside the test set."""
         extra = np.flatnonzero(positions < 0)
         judged = self._judgements.judged
         unjudged = [place for place, query in enumerate(texts) if judged.get(query) == {}]
@@ -330,7 +331,7 @@ class RunJudge:
         keys: SortedKeys,
         is_new: NDArray[np.bool_],
     ) -> Ints:
-        """Find the places of relevant documents, as rows of `Hits`.
+        """Return the relevant documents in complete queries, as rows of `Hits`.
 
         Args:
             lines: complete queries, scores never rising within one.
@@ -359,7 +360,7 @@ class RunJudge:
         return np.stack((relevant.query[wanted], relevant.gain[wanted], rank, above, tied), axis=1)
 
     def add(self, judged: JudgedQueries) -> None:
-        """Add judged queries.
+        """Add judged queries to the run; call it in reading order.
 
         Raises:
             QueriesInterleavedError: if a query was added before.
@@ -391,7 +392,7 @@ class RunJudge:
 
         Args:
             tag: the run tag.
-            digest: the digest of its files.
+            digest: the digest of its files; "" for a run in memory.
         """
         columns = np.concatenate([np.empty((0, len(Hits._fields)), np.int64), *self._hits]).T
         report = RunReport(
@@ -424,7 +425,7 @@ class RunJudge:
 def _find_documents(
     documents: QueryDocuments, positions: Ints, keys: SortedKeys
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the lines whose document is in `documents` for the same query.
+    """Return the rows whose document is in `documents` for the same query.
 
     Args:
         documents: the relevant or the excluded documents of the test set's queries.
@@ -432,8 +433,8 @@ def _find_documents(
         keys: the keys of the lines' documents.
 
     Returns:
-        For each found document its line, the index of its query in `positions`, and its row in
-        `documents`.
+        For each found document its row in the lines, the index of its query in `positions`, and
+        its row in `documents`.
     """
     known = np.flatnonzero(positions >= 0)
     counts = documents.counts[positions[known]]
@@ -446,12 +447,12 @@ def _find_documents(
 
 
 def _remove_rows(lines: Lines, rows: Ints, owner: Ints) -> Lines:
-    """Return lines without some rows; later ranks are reduced.
+    """Return lines without some rows; each removed row reduces worse ranks by 1.
 
     Args:
         lines: lines of complete queries.
         rows: the rows to leave out.
-        owner: the query of each line, ascending, ``[lines]``.
+        owner: index of each line's query, ascending, ``[lines]``.
     """
     if lines.ranks is not None:
         ranks = lines.ranks.copy()
@@ -463,7 +464,7 @@ def _remove_rows(lines: Lines, rows: Ints, owner: Ints) -> Lines:
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:
-    """Yield findings about documents repeated in a ranking."""
+    """Yield findings about documents repeated in rankings; `suspects` are indices of queries."""
     repeats: dict[int, str] = {}
     for query in suspects:
         start = int(queries.starts[query])
@@ -490,7 +491,7 @@ def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
 
 
 def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:
-    """Yield findings about the ranks of queries, each once for a query, at its first line."""
+    """Yield findings about ranks, each once for a query, at its first line with the problem."""
     ranks, begins, owner = queries.lines.ranks, queries.begins, queries.owner
     if ranks is None:
         return

@@ -34,7 +34,7 @@ Offsets = NDArray[np.int32]
 
 _WORD = 8
 _HASHED = 256
-"""Bytes of an id that are hashed; ids of equal hash are compared."""
+"""Number of an id's first bytes that are hashed; ids of equal hash are compared."""
 
 _FEW_LINES = 64
 """With fewer lines per query, one large sort is faster than a call for each query."""
@@ -45,7 +45,7 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.u
 
 
 def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
-    """Return a column of ids, without the import of pandas by `pa.array`."""
+    """Return ids as an Arrow column, without the import of pandas by `pa.array`."""
     offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
@@ -53,19 +53,19 @@ def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
 
 
 def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
-    """Return some rows of a column."""
+    """Return the values of a column at the indices `rows`, in their order."""
     indices = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
     return call_function("take", [column, indices])
 
 
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Return a column of truth values, without the import of pandas by Arrow's `to_numpy`."""
+    """Return a column without nulls and offset as an array; `to_numpy` would import pandas."""
     bits = np.frombuffer(column.buffers()[1] or b"", np.uint8)
     return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
 def unusual_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
-    """Return code -> the rows of ids that match its pattern, for some codes of `ODD_IDS`."""
+    """Return each code of `codes` -> ascending indices of the ids that match its pattern."""
     text, starts, lengths = _content(ids)
     content = np.frombuffer(text, np.uint8)
     odd: dict[str, Ints] = {}
@@ -80,7 +80,7 @@ def unusual_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[st
 
 
 def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
+    """Return a 64-bit hash of each id's first 256 bytes; 8 or fewer without NUL never collide."""
     text, starts, lengths = _content(ids)
     # The eight bytes from each byte of the text on.
     words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
@@ -95,7 +95,7 @@ def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
 
 
 def _content(ids: pa.BinaryArray) -> tuple[bytes, Offsets, Offsets]:
-    """Return ids one after the other, with padding, the offset of each, and their lengths."""
+    """Return the concatenated ids and eight NUL bytes, and each id's offset and length."""
     _, offset_buffer, data = ids.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
     text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
@@ -113,7 +113,7 @@ class SortedKeys:
     Args:
         ids: the documents' ids.
         starts: index of each query's first document, shape ``[queries]``.
-        owner: the query of each document, ascending, shape ``[documents]``.
+        owner: index of each document's query, ascending, shape ``[documents]``.
 
     Attributes:
         hashes: the documents' hashes, shape ``[documents]``.
@@ -141,14 +141,14 @@ class SortedKeys:
         return keys
 
     def with_repeats(self) -> list[int]:
-        """Return the queries with two documents of one key; others have no repeated document."""
+        """Return the indices of queries with two equal keys; others have no repeated document."""
         without_rows = self._keys >> self._row_bits
         alike = self._keys[1:][without_rows[1:] == without_rows[:-1]]
         queries = alike >> (np.uint64(64) - self._query_bits)
         return list(dict.fromkeys(queries.tolist()))  # np.unique first imports numpy.ma
 
     def find(self, docs: pa.BinaryArray, hashes: NDArray[np.uint64], queries: Ints) -> Ints:
-        """Return the row of each document of a query, by its hash; -1 if not found."""
+        """Return the row of each of `docs` in its query, an index in `queries`; -1 if not found."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
         low_bits = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
@@ -164,7 +164,7 @@ class SortedKeys:
 
 
 def _mix_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a bijection of words whose high bits depend on all bits."""
+    """Return words mapped one-to-one, so that high bits depend on all bits of a word."""
     mixed: NDArray[np.uint64] = words * _MULTIPLIERS[0]
     mixed ^= mixed >> np.uint64(32)
     mixed *= _MULTIPLIERS[1]
@@ -178,7 +178,7 @@ def digests_of_rankings(
     places: NDArray[Any],
     first: NDArray[Any],
 ) -> list[NDArray[np.uint64]]:
-    """Return digests of each query's ranking, and of each query's set of documents.
+    """Return two arrays: digests of the queries' rankings, and of their sets of documents.
 
     The digest of several queries is the sum of their digests modulo 2**64.
 
@@ -186,8 +186,8 @@ def digests_of_rankings(
         queries: the id of each query.
         starts: index of each query's first document, shape ``[queries]``.
         hashes: the documents' hashes, shape ``[documents]``.
-        places: the place of each document in its ranking, shape ``[documents]``.
-        first: number from which places count, shape ``[queries]``.
+        places: the rank of each document, or a number equal for ties, shape ``[documents]``.
+        first: number from which a query's `places` count, shape ``[queries]``.
     """
     sets = np.add.reduceat(hashes, starts)
     # The sums of hash * (place - first + 1), modulo 2**64.
@@ -201,7 +201,10 @@ LINE_BITS = 40
 
 
 def place_of(file: int, line: int) -> int:
-    """Return a line of the run's `file`-th file as an integer that sorts in reading order."""
+    """Return the place of a line: an integer that sorts in reading order.
+
+    `file` is an index among the run's files. Line 0 is the complete file.
+    """
     return file << LINE_BITS | line
 
 
@@ -230,15 +233,15 @@ Numbers = tuple[Sequence[float], Sequence[object]]
 
 
 class NotTextError(Exception):
-    """The rest of the input is not text; the finding is already added."""
+    """The rest of the input cannot be read as lines of text; the finding is already added."""
 
 
 class Lines(NamedTuple):
     """Some lines of a run as columns.
 
     Attributes:
-        queries: UTF-8 ids.
-        docs: UTF-8 ids.
+        queries: the query id of each line, in UTF-8.
+        docs: the document ids in UTF-8.
         scores: finite; minus the rank for formats without scores.
         ranks: at least 0; `None` for formats without ranks.
         places: the place of each line, encoded by `place_of`.
@@ -251,19 +254,19 @@ class Lines(NamedTuple):
     places: Ints
 
     def starts(self) -> Ints:
-        """The first row of each query; a query that is interleaved has several."""
+        """The first row of each query; several if it is interleaved; ``[0]`` without lines."""
         differs = flags(call_function("not_equal", [self.queries[1:], self.queries[:-1]]))
         return np.concatenate((np.zeros(1, np.int64), np.flatnonzero(differs) + 1))
 
     def rankings(self) -> Iterator[tuple[str, list[str], list[float]]]:
-        """Yield each query with its documents and their scores, as Python values."""
+        """Yield each query id, several times if interleaved, its document ids and their scores."""
         starts = self.starts().tolist() if len(self.scores) else []
         for start, end in zip(starts, [*starts[1:], None], strict=False):
             docs: list[str] = self.docs[start:end].cast(pa.string()).to_pylist()
             yield self.queries[start].as_py().decode(), docs, self.scores[start:end].tolist()
 
     def cut(self, rows: slice) -> Lines:
-        """Return neighbouring lines."""
+        """Return the lines of a slice."""
         return Lines(
             self.queries[rows],
             self.docs[rows],
@@ -273,7 +276,7 @@ class Lines(NamedTuple):
         )
 
     def take(self, rows: Ints) -> Lines:
-        """Return lines in any order."""
+        """Return the lines at the indices `rows`, in their order."""
         return Lines(
             take(self.queries, rows),
             take(self.docs, rows),
@@ -284,7 +287,7 @@ class Lines(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
-        """Return the lines of all parts, in order; without ranks if a part has none."""
+        """Return the lines of one or more parts, in order; without ranks if a part has none."""
         if len(parts) == 1:
             return parts[0]
         queries, docs, scores, ranks, places = zip(*parts, strict=True)
@@ -298,14 +301,15 @@ class Lines(NamedTuple):
 
 
 def _numbers(column: pa.Array, dtype: type) -> NDArray[Any]:
-    """Return a column without nulls; see `flags`."""
+    """Return a column of numbers as an array; see `flags`."""
     return np.frombuffer(column.buffers()[1], dtype, len(column))
 
 
 def read_ahead(stream: BinaryIO) -> tuple[BinaryIO, bytes]:
-    """Return a stream of the same bytes from its beginning, and its first complete lines.
+    """Return a stream of the same bytes from its beginning, and its first block.
 
-    The block has no byte order mark.
+    The block has complete lines of at most 4 MiB, without a byte order mark. A longer first line is
+    cut.
     """
     buffered = io.BufferedReader(cast("io.RawIOBase", stream), _BLOCK_BYTES)
     head = buffered.peek()
@@ -317,8 +321,9 @@ def read_ahead(stream: BinaryIO) -> tuple[BinaryIO, bytes]:
 def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield a text in blocks of complete lines.
 
-    A byte order mark and blank lines at the end are left out; a missing last newline is added.
-    Reading may stop in a line of more than `MAX_LINE_BYTES`; the last block then ends in that line.
+    A byte order mark and white space at the end are left out; a missing last newline is added. A
+    blank text yields nothing. Reading may stop in a line of more than `MAX_LINE_BYTES`; the last
+    block then ends in that line.
 
     Args:
         stream: the decompressed run, from its beginning.
@@ -345,7 +350,7 @@ def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_query(text: bytes, end: int) -> int:
-    """Return the offset of the last query's lines, if queries are not interleaved.
+    """Return the offset of the last query's first line, if queries are not interleaved.
 
     A block of complete queries need not be joined with the next one.
     """
@@ -358,13 +363,14 @@ def _last_query(text: bytes, end: int) -> int:
 
 
 def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
-    """Return lines with fields separated by single spaces or tabs; `None` for other text.
+    """Return lines of fields separated by single spaces or tabs; `None` for other or invalid text.
 
     The places of the lines are their numbers from 0.
 
     Args:
         text: a block of `text_blocks`.
-        names: the fields of a line: ``query_id``, ``doc_id``, and ``rank`` or ``score`` or both.
+        names: the fields of a line, in order: ``query_id``, ``doc_id``, and ``rank`` or ``score``
+            or both. Other fields are ignored.
     """
     if b"\r" in text and b"\r" in (text := text.replace(b"\r\n", b"\n")):
         return None
@@ -407,7 +413,7 @@ def parse_fast(text: bytes, names: Sequence[str]) -> Lines | None:
 
 
 def _count_gaps(text: bytes, dtype: type) -> int:
-    """Return the number of white-space bytes; 0 if two are adjacent, or one is first."""
+    """Return the number of bytes up to 0x20, the space; 0 if two are adjacent, or one is first."""
     text_bytes: NDArray[Any] = np.frombuffer(text, dtype)
     gaps, adjacent = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
     total, gaps[0] = 0, True
@@ -423,7 +429,7 @@ def _count_gaps(text: bytes, dtype: type) -> int:
 
 
 def _arrow_misreads(text: bytes) -> bool:
-    """Return whether Arrow would read a text wrongly without an error.
+    """Return whether Arrow may read a text wrongly without an error.
 
     Arrow reads hexadecimal ranks and lines of any length, and drops a byte order mark at the start
     of each block.
@@ -504,7 +510,7 @@ def checked_lines(
     ranks: Numbers | None,
     findings: Findings,
 ) -> Lines:
-    """Return lines from columns, with a finding for each line with an invalid score or rank.
+    """Return the lines with valid scores and ranks, with a finding for each invalid value.
 
     Args:
         places: the place of each line.

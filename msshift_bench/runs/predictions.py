@@ -40,13 +40,13 @@ def task_name(shift: Shift, test: str) -> str:
 
 
 def prediction_files(folder: Path, shift: Shift) -> list[Path]:
-    """Return a model's prediction files for a shift, in the order of the test sets."""
+    """Return a model's existing prediction files for a shift, in the order of the test sets."""
     names = [f"{task_name(shift, test)}_predictions.json" for test in shift.tested]
     return [folder / name for name in names if (folder / name).is_file()]
 
 
 def _held_out(shift: Shift) -> tuple[str, ...]:
-    """Return the held-out groups of a shift; none if groups are training sets."""
+    """Return the held-out groups of a shift; ``()`` if its groups are training sets."""
     return () if shift.by_size else tuple(shift.groups)
 
 
@@ -65,8 +65,8 @@ def find_predictions(
         model for all groups; the model's folder, resolved.
 
     Raises:
-        RunError: if the model's name in a file differs from its folder, or a folder's group is in
-            no shift of its files.
+        RunError: if the model's name in a file is absent or not its folder's, or a folder's group
+            is in no shift of its files.
     """
     folders = [path for path in listed(folder) if path.is_dir() and os.access(path, os.R_OK)]
     for model in [folder, *folders]:
@@ -92,7 +92,7 @@ def find_predictions(
 
 
 def _check_name(file: Path, expected: str) -> Finding | None:
-    """Return a finding if the model's name in a file differs from its folder."""
+    """Return a finding if the model's name in a file is absent or not `expected`; else `None`."""
     with open_stream(file) as stream:
         head = stream.read(_HEAD).decode(errors="replace")
     found = _META.match(head)

@@ -44,7 +44,7 @@ Source = FileRun | NamedRun | MemoryRun | RankedRun
 """One part of a run."""
 
 OpenedParts = tuple[Sequence[Source], list[InputFile]]
-"""A run's parts in reading order, and the files among them."""
+"""A run's parts in reading order, and its files; none for a run in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,8 @@ class RunSource:
 
     Attributes:
         name: the name in messages.
-        open: returns a context manager of the parts; its argument is whether ranks are needed.
-        path: the run's file, next to which its sidecar is; `None` for other sources.
+        open: returns a context manager of `OpenedParts`; its argument is whether ranks are needed.
+        path: the run's only file, next to which its sidecar is; `None` for other sources.
         facts: facts about the run that its file contains, such as MTEB's ``model_name``.
     """
 
@@ -66,6 +66,8 @@ class RunSource:
     @classmethod
     def of(cls, source: object, run_format: str = "auto") -> RunSource:
         """Return the source of a run as `read_run` takes it; a `RunSource` is returned unchanged.
+
+        Files are not opened yet.
 
         Raises:
             UnknownNameError: if the format is neither ``auto`` nor one of `RUN_FORMATS`.
@@ -118,7 +120,8 @@ def _open_named(run: NamedRun, file: InputFile, with_ranks: bool) -> Iterator[Op
 def predicted_run(folder: Path, shift: Shift) -> RunSource:
     """Return the run of a model's predictions for the test queries of all groups of a shift.
 
-    For a query in several test sets, the ranking in the first one counts.
+    For a query in several test sets, the ranking in the first one counts. There must be
+    a prediction file.
     """
     paths = prediction_files(folder, shift)
     return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))
@@ -140,7 +143,7 @@ def _open_predictions(paths: Sequence[Path], with_ranks: bool) -> Iterator[Opene
 def _new_lines(
     file: FileRun, place_of_query: dict[bytes, int], number: int, findings: Findings
 ) -> Iterator[Lines]:
-    """Yield the lines of queries that are in no earlier file; a run may be read twice."""
+    """Yield the lines of queries that are in no earlier file, also if the run is read again."""
     for lines in file.lines(number, findings):
         queries = lines.queries.to_pylist()
         is_first = [place_of_query.setdefault(query, number) == number for query in queries]
@@ -151,7 +154,8 @@ def run_sources(source: object, run_format: str = "auto") -> list[RunSource]:
     """Return a source for each run in a source as `read_run` takes it.
 
     A file of several named runs, as from MTEB, has a source for each, called
-    ``<file>:<subset>/<split>``, and is read at once. Other sources have one run.
+    ``<file>:<subset>/<split>``, and is read in this call. Other sources, and
+    files with errors, give a list of one.
 
     Args:
         source: as in `read_run`.
@@ -195,7 +199,7 @@ class RunValidation:
     Attributes:
         errors: the first `MAX_FINDINGS` errors of each code, in reading order.
         warnings: the first `MAX_FINDINGS` warnings of each code, in reading order.
-        counts: code -> number of all findings.
+        counts: code -> number of all its findings.
         error_count: number of all errors.
         report: the report of the run.
     """
@@ -227,7 +231,8 @@ def read_run(
         source: a path, ``"-"`` for standard input, several paths that make one run, a mapping of
             mappings (query id -> doc id -> score) or of lists (query id -> pairs of doc id and
             score, or PyLate's ``{"id": ..., "score": ...}``), a table with columns query_id,
-            doc_id and score (PyTerrier's qid and docno are understood), or an iterable of records.
+            doc_id and score (PyTerrier's qid and docno are understood), or an iterable of records
+            (query_id, doc_id, score).
         format: ``auto``, or one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
@@ -303,12 +308,12 @@ def validate_run(
     format: str = "auto",  # noqa: A002 - as in judge_run
     strict: bool = False,
 ) -> RunValidation:
-    """Check a run without computing anything from it.
+    """Return the errors and warnings of a run; its errors are not raised.
 
     Args:
         source: as in `read_run`.
-        judgements: the test set, a `msshift_bench.runs.Judgements`; without it, query ids are not
-            checked.
+        judgements: the test set, a `msshift_bench.runs.Judgements`; without it, unknown queries are
+            not reported.
         tie_policy: one of `TIE_POLICIES`; under ``rank``, warnings about ranks are errors.
         format: ``auto``, or one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
@@ -369,7 +374,10 @@ def _judge_parts(
     depth: int = 0,
     into: list[Lines] | None = None,
 ) -> RunJudge:
-    """Judge a run's parts in order, or in memory if its queries are interleaved."""
+    """Return a judge of all queries in a run's parts.
+
+    If queries are interleaved, the parts are read again, into memory.
+    """
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
     for arrange in (lines_by_query, grouped):
@@ -388,7 +396,7 @@ def _judge_parts(
 def _lines_of(
     parts: Sequence[Source], findings: RunFindings, into: list[Lines] | None = None
 ) -> Iterator[Lines]:
-    """Yield the lines of a run's parts, and append them to a list, if given."""
+    """Yield the lines of a run's parts, and fill the list `into` with them, if given."""
     if into:
         into.clear()
     for number, part in enumerate(parts):
@@ -399,7 +407,7 @@ def _lines_of(
 
 
 def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> RunFindings:
-    """Add a finding for each file that has changed since its lines were read and digested."""
+    """Return the findings, with one more for each file that has changed since it was opened."""
     for number, file in enumerate(files):
         if file_state(file.path) != file.state:
             findings.add(

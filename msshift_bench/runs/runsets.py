@@ -104,7 +104,7 @@ class Listing:
 
 
 def are_per_group(models: Iterable[Model]) -> bool:
-    """Return whether each model was trained without one group."""
+    """Return whether each model was trained without one group; true without models."""
     return all(group != FOR_ALL for group, _ in models)
 
 
@@ -133,7 +133,7 @@ class RunSet:
 
     @property
     def files(self) -> list[Path]:
-        """The run files."""
+        """The run files in the order of `runs`; folders for MTEB's predictions."""
         return list(self.runs.values())
 
     @property
@@ -143,7 +143,7 @@ class RunSet:
 
     @property
     def missing(self) -> tuple[tuple[int | None, str], ...]:
-        """``(seed, held-out group)`` of every missing run file."""
+        """``(seed, held-out group or `FOR_ALL`)`` of every missing run file."""
         groups = self.shift.groups if self.trained_per_group else [FOR_ALL]
         models = [(group, seed) for seed in self.seeds for group in groups]
         return tuple((seed, group) for group, seed in models if (group, seed) not in self.runs)
@@ -160,6 +160,9 @@ def run_path(
         shift: the shift.
         held_out: the held-out group; `None` for a system that was not trained per group.
         seed: the seed of a replicate; `None` without seeds.
+
+    Raises:
+        UnknownNameError: if the shift has no such group.
     """
     if held_out is None and seed is None:
         return root / system / f"{shift.name}.run.gz"
@@ -173,7 +176,7 @@ def seed_folder(seed: int | None) -> str:
 
 
 def extra_runs_path(system: Path, test_set: str) -> Path:
-    """Return the folder of a system's runs for an extra test set.
+    """Return the folder of a system's runs for an extra test set, which may not exist.
 
     Args:
         system: the system's folder.
@@ -204,7 +207,7 @@ def _stem_of(run: Path) -> str:
 
 
 def system_of(run: Path) -> str:
-    """Return the name of the system's folder of a run in a run set; else ""."""
+    """Return the system's folder name, if a run's path has the layout of a run set; else ""."""
     parts = run.absolute().parts
     for depth in range(1, min(_DEEPEST + 1, len(parts))):
         place = _place_of(Path(*parts[-depth:]))
@@ -217,7 +220,7 @@ def system_of(run: Path) -> str:
 def find_run_sets(
     paths: str | Path | Iterable[str | Path], *, listing: Listing | None = None
 ) -> list[RunSet]:
-    """Find the run sets in folders.
+    """Return the run sets in folders.
 
     Args:
         paths: one or several folders, each of one system or of several systems.
@@ -225,13 +228,14 @@ def find_run_sets(
             shifts, it needs the shifts of their data set.
 
     Returns:
-        The run sets, by shift in the order of the table; systems that were not trained per group
+        The run sets, by shift in the order of `SHIFTS`; systems that were not trained per group
         first, as in the paper's tables, then by name. A repeated folder counts once. Systems with
         equal names get more parts of their paths.
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if there is no folder, or one has no run set, or two files for one run.
+        UsageError: if `paths` is empty, a folder has no run set, a run has two files, a shift has
+            runs of two layouts, or a folder's name is not UTF-8.
         RunError: if a run is in the wrong place, or a run set has an unexpected file.
 
     Examples:
@@ -343,8 +347,8 @@ class _Place(NamedTuple):
     Attributes:
         shift: the name of its shift.
         seed: its seed, or `None`.
-        group: its held-out group, or `None`.
-        what: its kind.
+        group: its held-out group; `None` for all groups, or for a folder.
+        what: its kind, see `_KINDS`.
     """
 
     shift: str
@@ -358,12 +362,12 @@ class _Place(NamedTuple):
         return self.seed is None, self.what == "run" and self.group is None
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the path is a folder, for runs and models, or else a file."""
+        """Return whether the path is a folder, if its kind is runs or model, else a file."""
         return path.is_dir() if self.what in ("runs", "model") else path.is_file()
 
 
 def _place_of(path: Path, shifts: Mapping[str, Shift] = SHIFTS) -> _Place | None:
-    """Return the place of a path relative to a system's folder; `None` for other paths."""
+    """Return the place of a path below a system's folder; `None` for paths of another layout."""
     match = _PATH.fullmatch(path.as_posix())
     shift = shifts.get(match["shift"]) if match else None
     if match is None or shift is None:
@@ -391,7 +395,7 @@ def _is_system(folder: Path, listed: Listing) -> bool:
 
 
 def _systems_in(folder: Path, listed: Listing) -> list[Path]:
-    """Return the systems' folders in a folder that is not a system's."""
+    """Return the systems' folders in a folder that is not a system's; none is a `UsageError`."""
     # lost+found, at the root of a disk, is not readable.
     entries = [entry for entry in listed(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry, listed)]
@@ -425,7 +429,10 @@ def _read_system(folder: Path, system: str, listed: Listing) -> list[RunSet]:
 def _run_set(
     system: str, shift: Shift, folder: Path, placed: Sequence[tuple[_Place, Path]]
 ) -> RunSet:
-    """Return a run set from a shift's runs and folders of seeds, which may be empty."""
+    """Return a run set from a shift's runs and folders of seeds, which may be empty.
+
+    Two files of one run, or two layouts, raise `UsageError`.
+    """
     runs: dict[Model, Path] = {}
     for place, path in placed:
         model = place.group or FOR_ALL, place.seed
@@ -450,7 +457,7 @@ def _run_set(
 def _entries(system: Path, folder: Path, listed: Listing) -> Iterator[tuple[Path, _Place | None]]:
     """Yield every path of a system's run sets with its place; `None` for unexpected paths.
 
-    The system's folder may have other files, such as a ``system.toml``.
+    Other files in the system's folder, such as a ``system.toml``, are skipped.
     """
     for entry in listed(folder):
         place = _place_of(entry.relative_to(system), listed.shifts)

@@ -17,7 +17,7 @@ _HIGH_RECALL = 0.99
 
 
 def low_recall(recall: float) -> str:
-    """Return a warning about an approximate index with low recall; "" for others."""
+    """Return a warning about an approximate index; "" for a recall of 0.99 or more."""
     if recall >= _HIGH_RECALL:
         return ""
     return (
@@ -41,8 +41,9 @@ class Sidecar:
         shift: the name of the shift; "" if unknown.
         held_out: the held-out group; `None` for a model not trained per group, "" if unknown.
         queries: the digest of an extra test set's queries; "" if unknown.
-        absent_passages: number of their relevant passages that were not searched.
-        trained_on: counts of these queries in the model's training set, see `evaluation`.
+        absent_passages: number of the test queries' relevant passages that were not searched.
+        trained_on: fields of `evaluation.trained.TrainedQueries` for an extra test set; empty if
+            unknown.
         training_queries: training set of a model for all groups, ``everything`` or ``none``; "" if
             unknown.
         weights: the digest of the model's weights; "" if unknown.
@@ -50,12 +51,12 @@ class Sidecar:
         tuned: the parameters chosen by tuning; `None` if unknown.
         model_settings: the settings of a model trained by other software: name -> JSON value,
             `None` if unknown.
-        hardware: the machine.
+        hardware: facts about the machine; empty if unknown.
         candidates: the system whose passages were reranked; "" if unknown.
         baseline: the name of the baseline; "" if unknown.
         start: the encoder from which training started; "" if unknown.
         recall: the share of exact search's passages found by an approximate index; 1 if unknown.
-        without_passages: the queries for which nothing was retrieved.
+        without_passages: ids of the queries for which nothing was retrieved.
     """
 
     run: Path
@@ -84,7 +85,7 @@ class Sidecar:
 
     @classmethod
     def of(cls, run: Path) -> Sidecar:
-        """Return the sidecar of a run file, which may not exist."""
+        """Return the sidecar of a run file; without a sidecar, `exists` is false."""
         path = sidecar_path(run)
         if not path.is_file():
             return cls(run, path)
@@ -148,7 +149,7 @@ class Sidecar:
         )
 
     def unsound(self) -> Finding:
-        """The finding for a sidecar that is not sound."""
+        """Return the finding for a sidecar whose `is_sound` is false."""
         return Finding(
             "sidecar-unreadable",
             f"this sidecar of {self.run.name} is not a JSON object, or was changed",

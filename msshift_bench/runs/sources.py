@@ -69,7 +69,7 @@ class InputFile:
     Attributes:
         name: the name in messages.
         path: a path that can be read more than once.
-        state: the file's state when it was first opened.
+        state: its `file_state` when it was first opened.
     """
 
     name: str
@@ -79,10 +79,10 @@ class InputFile:
 
 @contextmanager
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
-    """Return files that can be read more than once; ``"-"`` is standard input.
+    """Return a context manager of files that can be read more than once, in order of `sources`.
 
-    Standard input and other pipes are copied to a temporary folder, because a run with interleaved
-    queries is read twice.
+    Standard input, ``"-"``, and other pipes are copied to a temporary folder, because a run with
+    interleaved queries is read twice.
 
     Raises:
         NotFoundError: if a file does not exist, or standard input is closed.
@@ -128,7 +128,7 @@ def sha256_of_files(files: Sequence[InputFile]) -> str:
 
 @contextmanager
 def _name_errors(path: Path) -> Iterator[None]:
-    """Context that adds the path to errors of reading, as errors of opening have it."""
+    """Return a context manager that adds the path to errors of reading, as `open` does."""
     try:
         yield
     except OSError as error:
@@ -145,12 +145,12 @@ class RunFormat:
         shape: the fields of a line, separated by blanks, or the nesting of values.
         about: the tools that write it.
         endings: the endings of its files in run sets, without the ending of a compression.
-        recognise: takes the first block of a file, decompressed. It returns true if the file has
-            this format, and `None` if ambiguous, so that the user must name it.
+        recognise: takes the first block of a file, decompressed. It returns whether the file has
+            this format, or `None` if ambiguous, so that the user must name it.
         read: yields the lines of a file.
         contradicts: takes `formats.QueryNumbers`, and returns the mask of queries whose numbers do
             not fit the format. It is used for text formats that were recognised, not named.
-        split: returns the named runs of a file; `None` for formats of one run.
+        split: returns the named runs of a file; `None` for formats of one run per file.
     """
 
     name: str
@@ -165,7 +165,7 @@ class RunFormat:
 
 @dataclass(slots=True, eq=False)
 class FileRun:
-    """A run's file, or one of its parts.
+    """One file of a run, as a part of the run.
 
     Attributes:
         file: the file.
@@ -175,7 +175,7 @@ class FileRun:
         needs_ranks: whether ranks are needed.
         format: the format; `None` until it is known.
         tag: the run tag, known after reading; "" if the format has none.
-        number: the place of the file among the run's files.
+        number: index of the file among the run's files.
         stream: the decompressed content, while it is read.
         head: the first block of `stream`, which `stream` still yields.
     """
@@ -196,11 +196,11 @@ class FileRun:
         return self.file.name
 
     def place(self, line: int) -> int:
-        """Return the place of a line; line 0 is the complete file."""
+        """Return the place of a line, see `lines.place_of`; line 0 is the complete file."""
         return place_of(self.number, line)
 
     def content(self) -> bytearray:
-        """Return the complete content.
+        """Return the complete decompressed content.
 
         Raises:
             TooLargeError: if it has more than `MAX_UNPACKED` bytes.
@@ -213,10 +213,10 @@ class FileRun:
         return content
 
     def lines(self, number: int, findings: Findings) -> Iterator[Lines]:
-        """Yield the sound lines.
+        """Yield the well-formed lines, with a finding for each other line, or for an empty file.
 
         Args:
-            number: the place of the file among the run's files.
+            number: index of the file among the run's files.
             findings: the log of findings.
 
         Raises:
@@ -241,7 +241,10 @@ class FileRun:
             findings.add("empty-file", self.place(0), "the file holds no line")
 
     def _find_format(self, findings: Findings) -> RunFormat | None:
-        """Return the format; `None`, with a finding, if the user must name it."""
+        """Return the format; `None`, with a finding, if the user must name it.
+
+        Unknown content gets the first format, whose reader adds the finding.
+        """
         if self.first is not None or len(self.formats) == 1:
             return self.first.format if self.first else next(iter(self.formats.values()))
         possible = []
@@ -259,9 +262,10 @@ class FileRun:
         return None
 
     def named_runs(self, findings: Findings) -> list[NamedRun]:
-        """Return the named runs of a file; none for formats of one run.
+        """Return the named runs of a file; ``[]`` for formats of one run.
 
-        If the user named no format, only files with an ending of such a format are opened.
+        If the user named no format, only files with an ending of such a format are opened. A
+        damaged file raises `DamagedInputError`.
         """
         is_named = len(self.formats) == 1
         for row in self.formats.values():
@@ -277,10 +281,10 @@ class NamedRun:
     """One of several runs in a file.
 
     Attributes:
-        name: its name.
-        tag: the run tag.
+        name: its name, e.g. ``<subset>/<split>``.
+        tag: the run tag; "" if unknown.
         facts: facts about the run that the file contains.
-        lines: yields the sound lines, see `FileRun.lines`.
+        lines: yields the well-formed lines, see `FileRun.lines`.
     """
 
     name: str
@@ -290,7 +294,7 @@ class NamedRun:
 
 
 def read_parquet(file: FileRun, findings: Findings) -> Iterator[Lines]:
-    """Yield the sound rows of a Parquet file, batch by batch.
+    """Yield the well-formed rows of a Parquet file, batch by batch; findings for other rows.
 
     Columns are query_id, doc_id, score and, optionally, rank; PyTerrier's names ``qid`` and
     ``docno``, and ranx's ``q_id``, are accepted. Other columns are ignored. Ids are strings, UTF-8
@@ -324,7 +328,7 @@ def read_parquet(file: FileRun, findings: Findings) -> Iterator[Lines]:
 
 
 def _choose_columns(present: Sequence[str], file: FileRun, findings: Findings) -> list[str]:
-    """Return the columns to read, in the order of `_COLUMNS`; empty if they cannot be read."""
+    """Return columns in the order of `_COLUMNS`; ``[]``, with a finding, if they cannot be read."""
     *required, rank = (next((n for n in names if n in present), "") for names in _COLUMNS)
     names = [*required, *filter(None, [rank])]
     if all(present.count(name) == 1 for name in names):
@@ -336,7 +340,7 @@ def _choose_columns(present: Sequence[str], file: FileRun, findings: Findings) -
 
 
 def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
-    """Return columns of a Parquet file as lines; `None` if values must be read one by one."""
+    """Return columns of a Parquet file as lines; `None` if values must be checked one by one."""
     query, doc, score, *rank = columns
     numeric = pa.types.is_floating(score.type) or pa.types.is_integer(score.type)
     if not (
@@ -360,7 +364,7 @@ def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
 
 
 def _as_ids(column: pa.Array) -> pa.BinaryArray | None:
-    """Return strings or integers as UTF-8; `None` for other types or invalid ids."""
+    """Return strings or integers as UTF-8; `None` for other types, or an empty or too long id."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
@@ -376,12 +380,11 @@ class MemoryRun:
     """A run given as Python values.
 
     Args:
-        source: a mapping of mappings (query id -> doc id -> score), a table with columns
-            (``query_id``, ``doc_id``, ``score``; ``qid`` and ``docno`` are understood), or an
-            iterable of records: tuples (query_id, doc_id, score[, rank]), mappings with these keys,
-            or objects with these attributes. Ids are strings, or integers, which are read as
-            decimal digits. An iterator is kept in memory.
-        with_ranks: whether to take ranks where the source has them.
+        source: a mapping or a table as in `reader.read_run`, or an iterable of records: tuples
+            (query_id, doc_id, score[, rank]), mappings with these keys, or objects with these
+            attributes. Ids are strings, or integers, which are read as decimal digits. An iterator
+            is kept in memory.
+        with_ranks: whether to read ranks, which the source must then have.
 
     Attributes:
         held: the source; for an iterator, a list of its values.
@@ -409,7 +412,7 @@ class MemoryRun:
             )
 
     def lines(self, file: int, findings: Findings) -> Iterator[Lines]:
-        """Yield the sound records, numbered from 1; records of a mapping have no number.
+        """Yield the well-formed records as lines, numbered from 1; all lines of a mapping are 0.
 
         Raises:
             UsageError: if the source lacks a column, or ranks that are needed, or has values that
@@ -467,7 +470,7 @@ def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record
 
     Args:
         table: the table.
-        wanted: the names that each column may have.
+        wanted: for each column the names that it may have; its first one in the table counts.
 
     Raises:
         UsageError: if the table lacks a column.
@@ -485,16 +488,16 @@ def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Return the value under the first of `names` that the record has, or `None`."""
+    """Return the first value in a record under `names` that is not `None`; else `None`."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _scored_documents(ranking: Any) -> Sequence[tuple[Any, Any]] | None:
-    """Return a query's pairs of doc id and score; `None` for other values.
+    """Return a query's pairs of doc id and score; `None` for other rankings.
 
     Args:
-        ranking: doc id -> score, a list of such pairs, or a list of mappings with the keys ``id``
-            and ``score``, as PyLate's retrievers return it.
+        ranking: doc id -> score, a list of tuples of both, or a list of mappings with the keys
+            ``id`` and ``score``, as PyLate's retrievers return it.
     """
     if hasattr(ranking, "items"):
         pairs = list(ranking.items())
@@ -554,7 +557,7 @@ def _identifier(value: Any) -> bytes:
 
 
 def _number(value: Any) -> float:
-    """Return a score as a float; NaN if it is not a real number."""
+    """Return a score as a float; NaN if it is not a real number, infinite if too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return math.nan
     try:

@@ -44,15 +44,16 @@ def write_run(
 ) -> None:
     """Write a run in TREC's six columns, atomically.
 
-    A query's lines are in the order of the ``trec`` tie policy. Scores are read back as the same
-    32-bit floats. The bytes depend on the arguments only. The file is compressed if its name ends
-    in ``.gz``.
+    A query's lines are in the order of the ``trec`` tie policy; a query without documents has none.
+    Scores are read back as the same 32-bit floats. The bytes depend on the arguments only. The file
+    is compressed if its name ends in ``.gz``.
 
     Args:
         path: the file to write.
         rankings: query id -> doc id -> score, as `read_run` returns it; or a stream of pairs of a
             query id and its doc id -> score.
-        tag: the run tag; by default the name of the system's folder, if the path is in a run set.
+        tag: the run tag; by default the name of the system's folder, if the path is in a run set,
+            else ``msshift-bench``.
 
     Raises:
         UsageError: if the name ends in another format's or compression's suffix, or the rankings
@@ -103,12 +104,15 @@ class RankedRun(NamedTuple):
     tag: str
 
     def lines(self, _file: int, _findings: Findings) -> Iterator[Lines]:
-        """Yield the lines, numbered from 1; a ranking that cannot be written raises an error."""
+        """Yield the lines, numbered from 1; errors are raised as in `write_run`."""
         return _lines(self.rankings, self.name)
 
 
 def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
-    """Yield the lines of the run, some queries at a time, in the order of the ``trec`` policy."""
+    """Yield a run's lines, some queries at a time, rankings in the order of the ``trec`` policy.
+
+    Data that cannot be read back raise `RunError`.
+    """
     seen: set[str] = set()
     done = 0
     for part in _parts(rankings):
@@ -155,7 +159,10 @@ def _numbers(values: Sequence[float], name: str) -> Vectors:
 
 
 def _parts(rankings: Iterable[Ranked]) -> Iterator[list[Ranked]]:
-    """Yield lists of queries with `BLOCK` lines or more; the last list may have fewer."""
+    """Yield lists of queries with `BLOCK` lines or more; the last list may have fewer.
+
+    A ranking that is no mapping raises `UsageError`.
+    """
     part: list[Ranked] = []
     lines = 0
     for query, documents in rankings:
