@@ -145,7 +145,7 @@ def shorten(name: str, most: int) -> str:
 
 
 def check_plot(path: str | Path) -> str:
-    """Return the format of a plot's file, e.g. ``svg``, after checking that it can be drawn.
+    """Return a plot's format, e.g. ``svg``, after checking that it can be drawn.
 
     Args:
         path: the file to write.

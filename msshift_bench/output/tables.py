@@ -540,7 +540,7 @@ def figure_values(figure: Figure) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value for JSON: dataclasses and named tuples as objects, NaN and infinity as null."""
+    """Return a value for JSON: dataclasses, named tuples as objects, NaN and infinities as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

@@ -111,6 +111,7 @@ class Judgements:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
                 32 bits, or a document is judged twice for one query, differently.
             UsageError: if they have another type, or a mapping or a table has another form.
+            ValueError: if a record has fewer than three fields.
         """
         if isinstance(qrels, Mapping):
             for query, docs in qrels.items():
@@ -296,8 +297,8 @@ DIGESTS = np.dtype(
         ("levels", "u1", FIRST_PLACES),
     ]
 )
-"""Columns of `RankingDigests.queries`: ``docs`` are hashes of the first documents, ``levels`` their
-numbers of different higher scores. Beyond the ranking, they are 0 and `FIRST_PLACES`."""
+"""Columns of `RankingDigests.queries`; ``levels`` are numbers of different higher scores, and
+`FIRST_PLACES` beyond the ranking."""
 
 
 class RankingDigests(NamedTuple):

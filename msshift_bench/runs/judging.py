@@ -145,7 +145,7 @@ class _Queries:
         return rows if not len(rows) else rows[np.unique(self.owner[rows], return_index=True)[1]]
 
     def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
-        """Return findings about some rows, in reading order.
+        """Return findings about some rows in reading order.
 
         Args:
             code: a key of `findings.CODES`.
@@ -295,7 +295,10 @@ class RunJudge:
         )
 
     def _keep(self, queries: _Queries, by_score: Lines, known: NDArray[np.bool_]) -> Lines:
-        """Return known queries' lines, best first, to the depth, with ties there if sorted by score."""
+        """Return the lines of known queries, best first, down to the depth and its ties.
+
+        Under the policy ``rank``, there are no ties.
+        """
         last = (queries.starts + np.minimum(queries.counts, self._depth) - 1)[queries.owner]
         inside = by_score.scores >= by_score.scores[last]
         if self._tie_policy == "rank" and by_score.ranks is not None:
@@ -308,7 +311,7 @@ class RunJudge:
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
     ) -> Iterator[Oddity]:
-        """Yield findings about unjudged queries, and about queries outside the test set."""
+        """Yield findings about unjudged queries, and queries outside the test set."""
         extra = np.flatnonzero(positions < 0)
         judged = self._judgements.judged
         unjudged = [place for place, query in enumerate(texts) if judged.get(query) == {}]

@@ -80,7 +80,10 @@ def unusual_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[st
 
 
 def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each id's first 256 bytes; 8 or fewer without NUL never collide."""
+    """Return a 64-bit hash of each id's first 256 bytes.
+
+    Ids of up to eight bytes without NUL never collide.
+    """
     text, starts, lengths = _content(ids)
     # The eight bytes from each byte of the text on.
     words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))

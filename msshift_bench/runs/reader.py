@@ -120,8 +120,8 @@ def _open_named(run: NamedRun, file: InputFile, with_ranks: bool) -> Iterator[Op
 def predicted_run(folder: Path, shift: Shift) -> RunSource:
     """Return the run of a model's predictions for the test queries of all groups of a shift.
 
-    For a query in several test sets, the ranking in the first one counts. There must be
-    a prediction file.
+    For a query in several test sets, the ranking in the first one counts. The folder must have at
+    least one prediction file of the shift.
     """
     paths = prediction_files(folder, shift)
     return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))
@@ -154,8 +154,8 @@ def run_sources(source: object, run_format: str = "auto") -> list[RunSource]:
     """Return a source for each run in a source as `read_run` takes it.
 
     A file of several named runs, as from MTEB, has a source for each, called
-    ``<file>:<subset>/<split>``, and is read in this call. Other sources, and
-    files with errors, give a list of one.
+    ``<file>:<subset>/<split>``, and is read in this call. Other sources, and files with errors,
+    give a list of one.
 
     Args:
         source: as in `read_run`.

@@ -228,7 +228,7 @@ def find_run_sets(
             shifts, it needs the shifts of their data set.
 
     Returns:
-        The run sets, by shift in the order of `SHIFTS`; systems that were not trained per group
+        The run sets, by shift, see `shifts.in_order`; systems that were not trained per group
         first, as in the paper's tables, then by name. A repeated folder counts once. Systems with
         equal names get more parts of their paths.
 
@@ -362,7 +362,7 @@ class _Place(NamedTuple):
         return self.seed is None, self.what == "run" and self.group is None
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the path is a folder, if its kind is runs or model, else a file."""
+        """Return whether the path is a folder, for the kinds ``runs`` and ``model``, or else a file."""
         return path.is_dir() if self.what in ("runs", "model") else path.is_file()
 
 
@@ -395,7 +395,7 @@ def _is_system(folder: Path, listed: Listing) -> bool:
 
 
 def _systems_in(folder: Path, listed: Listing) -> list[Path]:
-    """Return the systems' folders in a folder that is not a system's; none is a `UsageError`."""
+    """Return the systems' folders in a folder; raise `UsageError` if there are none."""
     # lost+found, at the root of a disk, is not readable.
     entries = [entry for entry in listed(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry, listed)]
@@ -487,7 +487,7 @@ def _find_runs_below(top: Path, listed: Listing, names: tuple[str, ...] = ()) ->
 
 
 def _is_table_of_run(path: Path, shifts: Mapping[str, Shift]) -> bool:
-    """Return whether a table is in the place of a run, by its path below a system's folder."""
+    """Return whether a table, by its path below a system's folder, replaces a run."""
     return path.suffix in _TABLES and _place_of(path.with_suffix(".run"), shifts) is not None
 
 

@@ -150,7 +150,7 @@ class RunFormat:
         read: yields the lines of a file.
         contradicts: takes `formats.QueryNumbers`, and returns the mask of queries whose numbers do
             not fit the format. It is used for text formats that were recognised, not named.
-        split: returns the named runs of a file; `None` for formats of one run per file.
+        split: returns the named runs of a file; `None` for formats of one run.
     """
 
     name: str
@@ -165,7 +165,7 @@ class RunFormat:
 
 @dataclass(slots=True, eq=False)
 class FileRun:
-    """One file of a run, as a part of the run.
+    """One file of a run.
 
     Attributes:
         file: the file.
