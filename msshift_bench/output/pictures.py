@@ -105,8 +105,7 @@ def picture_bytes(
         figure: the figure.
         picture_format: one of `PICTURE_FORMATS`.
         title: the title in the file's metadata.
-        density: pixels per inch of a PNG; by default twice the 96 of a page, for high-resolution
-            screens.
+        density: pixels per inch of a PNG; by default twice the 96 of a page.
     """
     out = io.BytesIO()
     undated: dict[str, Any] = {

@@ -49,7 +49,7 @@ class Table:
         title: one line.
         header: the columns' names.
         rows: each as long as the header.
-        sections: indices of the rows that begin a section, below a rule.
+        sections: indices of the rows that begin a section.
         names: number of first columns with names, not figures.
         label: the label in LaTeX; by default its title.
         note: the family of its p-values and the meaning of its marks; "" without any.

@@ -51,7 +51,7 @@ def read_columns(file: FileRun, findings: Findings) -> Iterator[Lines]:
     place, contradicts = file.place(1), file.format.contradicts if len(file.formats) > 1 else None
 
     def parse(text: bytes) -> Lines | bytes:
-        """Return a text's lines, numbered from 0, or the text if it must be read line by line."""
+        """Return a text's lines, numbered from 0, or the text for `parse_each`."""
         return parse_fast(text, names) or text
 
     for parsed in map_in_threads(parse, text_blocks(file.stream), MOST_THREADS):
@@ -100,7 +100,7 @@ class QueryNumbers(NamedTuple):
 
     @classmethod
     def of(cls, values: NDArray[Any], starts: Ints) -> QueryNumbers:
-        """Return the patterns in `values`, ``[lines]``; `starts` are queries' first lines."""
+        """Return the patterns in `values`, ``[lines]``; queries begin at `starts`."""
         counts = np.diff(starts, append=len(values))
         steps = np.diff(values.astype(np.float64), prepend=0.0)
         steps[starts] = 0

@@ -108,8 +108,8 @@ class Judgements:
                 docno and label.
 
         Raises:
-            CollectionError: if an id is not a string, a relevance is not a whole number that fits
-                32 bits, or a document is judged twice for one query, differently.
+            CollectionError: if an id is not a string, a relevance is not a whole number of 32 bits,
+                or a query has two different judgements of a document.
             UsageError: if they have another type, or a mapping or a table has another form.
             ValueError: if a record has fewer than three fields.
         """

@@ -141,7 +141,7 @@ class _Queries:
         self.ids: list[bytes] = self.id_column.to_pylist()
 
     def first_of_each(self, rows: Ints) -> Ints:
-        """Return each query's first row among some ascending rows; none for a query without any."""
+        """Return the first of some ascending rows in each query that has any."""
         return rows if not len(rows) else rows[np.unique(self.owner[rows], return_index=True)[1]]
 
     def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
@@ -436,8 +436,8 @@ def _find_documents(
         keys: the keys of the lines' documents.
 
     Returns:
-        For each found document its row in the lines, the index of its query in `positions`, and
-        its row in `documents`.
+        Each found document's row in the lines, its query's index in `positions`, and its row in
+        `documents`.
     """
     known = np.flatnonzero(positions >= 0)
     counts = documents.counts[positions[known]]

@@ -108,10 +108,9 @@ def _content(ids: pa.BinaryArray) -> tuple[bytes, Offsets, Offsets]:
 class SortedKeys:
     """A block's documents by query and hash: one number each, sorted.
 
-    From high to low bits, a number has the query, the part of the document's hash that fits, and
-    the row. Sorting numbers is several times faster than sorting rows by hash. As the hash is cut,
-    keys of different documents are sometimes equal (two among three million of one query), so ids
-    are compared as well.
+    From high to low bits, a number has the query, the part of the hash that fits, and the row.
+    Sorting numbers is several times faster than sorting rows by hash. As hashes are cut, different
+    documents sometimes have equal keys, so ids are compared as well.
 
     Args:
         ids: the documents' ids.
@@ -434,8 +433,7 @@ def _count_gaps(text: bytes, dtype: type) -> int:
 def _arrow_misreads(text: bytes) -> bool:
     """Return whether Arrow may read a text wrongly without an error.
 
-    Arrow reads hexadecimal ranks and lines of any length, and drops a byte order mark at the start
-    of each block.
+    Arrow reads hexadecimal ranks and lines of any length, and drops each block's byte order mark.
     """
     half = MAX_LINE_BYTES // 2
     return (

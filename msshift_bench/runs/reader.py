@@ -120,8 +120,8 @@ def _open_named(run: NamedRun, file: InputFile, with_ranks: bool) -> Iterator[Op
 def predicted_run(folder: Path, shift: Shift) -> RunSource:
     """Return the run of a model's predictions for the test queries of all groups of a shift.
 
-    For a query in several test sets, the ranking in the first one counts. The folder must have at
-    least one prediction file of the shift.
+    For a query in several test sets, the ranking in the first one counts. The folder must have
+    such a file.
     """
     paths = prediction_files(folder, shift)
     return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))

@@ -362,7 +362,7 @@ class _Place(NamedTuple):
         return self.seed is None, self.what == "run" and self.group is None
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the path is a folder, for the kinds ``runs`` and ``model``, or else a file."""
+        """Return whether the path is a folder, for kinds ``runs`` and ``model``, or else a file."""
         return path.is_dir() if self.what in ("runs", "model") else path.is_file()
 
 

@@ -106,7 +106,7 @@ class Sidecar:
         """
 
         def fact(*names: str) -> Any:
-            """Return the value at a path of names in the JSON values, or `None`."""
+            """Return the value at a path of names, or `None`."""
             value: Any = facts
             for name in names:
                 value = value.get(name) if isinstance(value, Mapping) else None

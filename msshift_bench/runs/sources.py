@@ -79,7 +79,7 @@ class InputFile:
 
 @contextmanager
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
-    """Return a context manager of files that can be read more than once, in order of `sources`.
+    """Return a context manager of files that can be read more than once.
 
     Standard input, ``"-"``, and other pipes are copied to a temporary folder, because a run with
     interleaved queries is read twice.
@@ -470,7 +470,7 @@ def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record
 
     Args:
         table: the table.
-        wanted: for each column the names that it may have; its first one in the table counts.
+        wanted: the names that each column may have; the first one in the table counts.
 
     Raises:
         UsageError: if the table lacks a column.
@@ -557,7 +557,7 @@ def _identifier(value: Any) -> bytes:
 
 
 def _number(value: Any) -> float:
-    """Return a score as a float; NaN if it is not a real number, infinite if too large."""
+    """Return a score as a float; NaN if it is no real number, infinite if too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return math.nan
     try:

@@ -109,10 +109,7 @@ class RankedRun(NamedTuple):
 
 
 def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
-    """Yield a run's lines, some queries at a time, rankings in the order of the ``trec`` policy.
-
-    Data that cannot be read back raise `RunError`.
-    """
+    """Yield a run's lines, some queries at a time, rankings in the order of the ``trec`` policy."""
     seen: set[str] = set()
     done = 0
     for part in _parts(rankings):
