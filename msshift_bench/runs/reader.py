@@ -121,7 +121,7 @@ def predicted_run(folder: Path, shift: Shift) -> RunSource:
     """Return the run of a model's predictions for the test queries of all groups of a shift.
 
     For a query in several test sets, the ranking in the first one counts. The folder must have
-    such a file.
+    predictions for the shift.
     """
     paths = prediction_files(folder, shift)
     return RunSource(str(folder / f"msshift-{shift.name}"), partial(_open_predictions, paths))
