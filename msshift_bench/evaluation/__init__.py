@@ -1,10 +1,10 @@
 """From runs to figures: measures, scores, results, and comparisons of systems.
 
-`OpenedRuns` is the input of every evaluation, and `score_opened` the one way from it to `Scores`.
+`OpenedRuns` is the input of every evaluation, and only `score_opened` computes `Scores` from it.
 `score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
-`evaluate_extra_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
-returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`, `shifts`,
-`records`, `arrays`, `errors` and `_version`.
+`evaluate_extra_tests` scores them on other queries, and `compare_run_sets` compares systems. These
+four return a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`,
+`shifts`, `records`, `arrays`, `errors`, `exclusions`, `libraries`, `words` and `_version`.
 """
 
 from msshift_bench.evaluation.checks import ALLOWANCES, apply_checks, mismatches

@@ -52,7 +52,7 @@ _LOWEST_LIKELY_RANK = 10
 
 
 def check_allowances(allow: str | Collection[str]) -> frozenset[str]:
-    """Return the names of allowances.
+    """Return the names of allowances, checked.
 
     Raises:
         UnknownNameError: if one is not in `ALLOWANCES`.
@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
     Attributes:
         summary: the first line of its error.
-        find: takes an `OpenedRuns` or scores, and yields findings; a string is a warning.
+        find: takes an `OpenedRuns` or scores, and settings; yields findings, or warnings as text.
         allowance: the name in `ALLOWANCES` that allows its errors; "" if none does.
         warns: whether allowed errors become warnings here; otherwise a later check warns.
     """
@@ -81,11 +81,11 @@ class Check(NamedTuple):
 def apply_checks(
     stage: str, subject: object, settings: Settings, allow: Collection[str] = ()
 ) -> list[str]:
-    """Apply the checks of a stage in order, and return the warnings.
+    """Apply the checks of a stage in order; return warnings and allowed errors as sentences.
 
     Args:
         stage: a key of `CHECKS`.
-        subject: the `OpenedRuns` or the scores to check.
+        subject: the `OpenedRuns`, or the scores of one or of all systems.
         settings: measures and policies.
         allow: some of `ALLOWANCES`.
 
@@ -136,13 +136,13 @@ def _shift_run_sets(opened: OpenedRuns) -> list[tuple[OpenedRunSet, Shift]]:
 
 
 def unreadable_sidecars(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
-    """Find sidecars that are not JSON objects or were changed, where data or queries are known."""
+    """Find sidecars that are not JSON or were changed; none without data or an extra test set."""
     if opened.data.content_digest or any(part.test for part in opened.run_sets):
         yield from (part.unsound() for part in _sidecars_of(opened) if not part.is_sound)
 
 
 def runs_of_other_data(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
-    """Find runs whose sidecars name another data set than the opened one."""
+    """Find runs whose sidecars name another data set; none if the test set has no digest."""
     at_hand = opened.data.content_digest
     for sidecar in _sidecars_of(opened) if at_hand else ():
         if sidecar.data not in ("", at_hand):
@@ -286,7 +286,7 @@ def _other_models(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
 
 
 def _unusual_grades(opened: OpenedRuns, settings: Settings) -> Iterator[str]:
-    """Warn of measures that count every grade as relevant, where judgements are graded or all 0."""
+    """Warn of judgements that are all 0, like ranks, or graded although a measure is binary."""
     counting = [part.name for part in settings.measures if _BINARY_MEASURES.fullmatch(part.name)]
     stricter = " and ".join(_BINARY_MEASURES.sub(r"\1(rel=2)\2", part) for part in counting)
     for test_set in {id(part.test_set): part.test_set for part in opened.run_sets}.values():
@@ -328,7 +328,7 @@ def _exclusions(opened: OpenedRuns, settings: Settings) -> Iterator[Finding | st
 
 
 def _missing_counts(scores: Scores) -> Iterator[tuple[str, str, int, int]]:
-    """Yield each run and group, with the number of missing queries and of all its queries."""
+    """Yield each run's name and group, with the number of missing queries and of all queries."""
     for run in scores.runs.values():
         for group, queries in scores.groups.items():
             yield run.report.name, group, int(run.missing[queries].sum()), len(queries)
@@ -387,12 +387,11 @@ def _describe_model(model: tuple[str, int | None], shift: Shift | None) -> str:
 
 
 def _run_warnings(parts: Sequence[Scores], _: Settings) -> Iterator[str]:
-    """Warn of runs with missing files or queries, unusual scores, and sidecars of other files."""
     return chain.from_iterable(map(run_warnings, parts))
 
 
 def run_warnings(scores: Scores) -> Iterator[str]:
-    """Yield warnings about a system's runs: missing files and queries, sidecars of other files."""
+    """Yield warnings about a system's runs: missing files and queries, scores, and sidecars."""
     name, runs = scores.place, list(scores.runs.values())
     lacked = {
         group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
@@ -500,7 +499,7 @@ def differ_in_start(first: Scores, second: Scores) -> bool:
 
 
 def mismatches(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]:
-    """Yield the reasons why a well-formed run cannot be scored on a test set.
+    """Yield findings, why a well-formed run cannot be scored on a test set; none if it can.
 
     Args:
         run: the run file; "-" for standard input.

@@ -40,20 +40,20 @@ ALL_QUERIES = "all queries"
 """The group of an average that pools the queries of all groups."""
 
 WHOLE = (MEAN, ALL_QUERIES)
-"""The groups of an average."""
+"""The values of `Figure.group` of an average over groups."""
 
 COMPARED = ("score", "avg_in", "out", "rel_loss")
 """The figures by which systems are compared."""
 
 SIDES = ("avg_in", "out")
-"""The figures of the two sides."""
+"""The figures of in-domain and held-out models."""
 
 Estimates = Mapping[str, Estimate | None]
-"""Figure -> its estimate."""
+"""Kind of figure -> its estimate; `None` if undefined."""
 
 
 def group_of_average(averaged: str) -> str:
-    """Return the group of an average over groups; `averaged` is a key of `stats.AVERAGES`."""
+    """Return `Figure.group` of an average; `averaged` is a key of `stats.AVERAGES`."""
     return ALL_QUERIES if averaged == "pooled" else MEAN
 
 
@@ -79,7 +79,7 @@ def estimates_of(
     Returns:
         The kinds of `stats.FIGURES` with a formula for the system's sides. With a reference these
         are leads and drops; otherwise Avg In, Out, loss and Rel Loss, or ``score`` for one model
-        for all groups. Groups without a loss are left out.
+        for all groups. Groups without scores on both sides are left out; `{}` if all are.
     """
 
     def sides_on(parts: Mapping[str, Ints], sample: str) -> Sides[Estimate] | None:
@@ -159,12 +159,12 @@ def loss_claims(
 
 
 def _family(row: Figure, over: str, kind: str = "") -> tuple[str, ...]:
-    """Return the family of tests over all systems, by shift, measure and kind of figure."""
+    """Return `Claim.family` over all systems, by shift, measure and kind of figure."""
     return kind or row.figure, row.test, row.shift, row.measure, row.slice, over
 
 
 def _family_by_group(row: Figure, what: str, kind: str = "") -> tuple[str, ...]:
-    """Return the family over all systems; groups are one family, the average is another."""
+    """Return `Claim.family` over all systems; groups are one family, the average is another."""
     return _family(row, what if row.group in WHOLE else f"{what} x groups", kind)
 
 
@@ -182,8 +182,8 @@ def _paired_t_test(loss: Estimate) -> tuple[float | None, float | None]:
         The p of the paper's paired t-test over queries, and Cohen's d_z: the mean paired difference
         / its standard deviation over queries. Source: Cohen 1988, section 2.3.5; Sakai, SIGIR Forum
         2014, asks for an effect size with every p-value. The scale of d_z is not the scale of
-        Cohen's d for independent samples. d_z is `None` for several samples, and both are `None`
-        where nothing varies.
+        Cohen's d for independent samples. d_z is `None` for several samples, and where nothing
+        varies: p is then 1 for a loss of 0, else `None`. Both are `None` for under 2 queries.
     """
     fixed = loss.with_models_fixed()
     known = fixed.uncertainty()
@@ -239,12 +239,12 @@ def pair_claims(
     reference: str | None = None,
     untested: Collection[tuple[str, str]] = (),
 ) -> Iterator[Claim]:
-    """Yield the figures by which systems are compared, then the differences of every pair.
+    """Yield, for each figure in `COMPARED`, each system's value, then every pair's difference.
 
     Differences on groups are one family, differences of averages another, for each figure and
-    measure. Queries are paired, and seeds of two systems are independent. One model for all groups
-    has the same score in and out. So two such systems differ equally in Avg In and Out. Both
-    families count that difference, and the caller drops the repeated rows.
+    measure. Queries are paired, and seeds of two systems are independent. Two systems with one
+    model for all groups differ equally in Avg In and Out. Both families count that difference, and
+    the caller drops the repeated rows.
 
     Args:
         systems: name -> its scores, on the same queries.
@@ -252,7 +252,7 @@ def pair_claims(
         counted: group -> positions of its queries that count, the same for all systems.
         averaged: a key of `stats.AVERAGES`.
         reference: the system to compare the others with; by default every pair is compared.
-        untested: pairs whose differences are not tested.
+        untested: pairs (first, second) of names whose differences are not tested.
     """
     estimates = {
         name: estimates_of(scores, measure, counted, averaged) for name, scores in systems.items()
@@ -307,7 +307,7 @@ def lead_claims(
         counted: group -> positions of its queries that count, the same for all systems.
         averaged: a key of `stats.AVERAGES`.
         reference: the system to compare the others with.
-        untested: pairs whose differences are not tested.
+        untested: pairs (name, `reference`) whose leads are not tested.
     """
     sizes = {group: len(queries) for group, queries in counted.items()}
     for name, scores in systems.items():
@@ -329,7 +329,7 @@ def _group_claims(
     *,
     is_tested: bool = True,
 ) -> Iterator[Claim]:
-    """Yield the figures of groups; a contrast counts the queries of all groups.
+    """Yield a claim for each figure of each group; a contrast counts the queries of all groups.
 
     With two groups, the second contrast is the negative of the first: only the first is tested.
     """
@@ -382,13 +382,14 @@ def slice_claims(
 def run_claims(
     scores: Scores, measure: Measure, counted: Ints, reference: Scores | None = None
 ) -> Iterator[Claim]:
-    """Yield the mean of a single run, its bounds under ties, and its lead over another run.
+    """Yield the mean of a single run and its bounds under ties; or its lead over another run.
 
     Args:
         scores: the run's scores; its one group is the test set.
         measure: a measure; a count is summed, and has no interval.
         counted: the positions of the queries that count.
-        reference: the scores of the run to compare it with, on the same queries.
+        reference: the scores of the run to compare it with, on the same queries; its lead is then
+            the only claim.
     """
     (group,) = scores.groups
     (run,) = scores.runs.values()
@@ -409,13 +410,13 @@ def run_claims(
 
 
 def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Claim]:
-    """Yield the mean of every model on an extra test set, and their average.
+    """Yield the mean of every model on an extra test set, and the average of several.
 
     The models of a shift are not a sample: intervals count the choice of queries and seeds.
 
     Args:
         scores: the system's scores on the test set.
-        measure: the measure.
+        measure: the measure; queries without a value do not count.
         queries: positions of the queries that count.
     """
     complete = scores.complete_models
@@ -465,13 +466,13 @@ def drop_claims(
 def change_claims(
     of_system: Figure, measure: Measure, plain: Floats, changed: Floats
 ) -> Iterator[Claim]:
-    """Yield the loss of models on changed queries: 1 - changed / unchanged.
+    """Yield models' means on unchanged and changed queries, and the loss: 1 - changed / unchanged.
 
     Args:
         of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         plain: scores on the unchanged queries, ``[seeds, queries]``.
-        changed: scores on the changed queries.
+        changed: scores on the changed queries, of the same shape.
     """
     row = of_system._replace(queries=plain.shape[1])
     before, after = (Estimate.mean(scores, of_system.system, "") for scores in (plain, changed))
@@ -495,7 +496,7 @@ def compound_claims(
         of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         groups: group -> in-domain and held-out scores, ``[seeds, queries]``, on its unchanged and
-            on its changed queries. Groups where a mean is 0 have no losses.
+            on its changed queries. Groups where a mean is 0 are left out.
     """
     figures: dict[str, dict[str, Estimate | None]] = {}
     sizes = {}

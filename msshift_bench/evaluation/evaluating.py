@@ -72,7 +72,7 @@ from msshift_bench.stats import STAR, UNCORRECTED, Claim, Figure, Figures, infer
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
-    """Return shift -> the scores on it."""
+    """Return name of a shift -> the scores on it."""
     return grouped((part.shift_name, part) for part in scores)
 
 
@@ -149,7 +149,7 @@ def losses_of(
         warnings: warnings about the runs.
 
     Raises:
-        DataError: if no query of a group is left to count.
+        DataError: if no query of a group is left to count, or `without` is for other queries.
     """
     claims: list[Claim] = []
     notes: list[Note] = []
@@ -179,7 +179,7 @@ def losses_of(
 
 
 def averaged_by(scores: Scores, settings: Settings) -> str:
-    """Return the average over a shift's groups, a key of `stats.AVERAGES`."""
+    """Return how a shift's groups are averaged, a key of `stats.AVERAGES`."""
     assert scores.shift is not None
     return settings.average or scores.shift.average
 
@@ -230,7 +230,10 @@ def _loss_sections(
     paper: bool = False,
     intervals: bool = False,
 ) -> Iterator[Section]:
-    """Yield the tables of each shift, then the tables of figures without leaked queries."""
+    """Yield the tables of each shift, then the tables of figures without leaked queries.
+
+    `paper` and `delta` yield only their layout.
+    """
     if paper:
         yield _paper_section(figures, settings, intervals=intervals)
         return
@@ -300,9 +303,8 @@ def compare_run_sets(
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
-    Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries. A
-    permutation test of two systems' labels would test that they are interchangeable, also in Avg
-    In. It would reject for a strong and a weak system with equal Rel Loss.
+    Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries. No
+    permutation test is used: it would reject for a strong and a weak system with equal Rel Loss.
 
     Args:
         runs: one or several folders, as in `evaluate_run_sets`.
@@ -321,7 +323,7 @@ def compare_run_sets(
     Raises:
         UsageError: if no shift has two systems, or stored scores lack a measure or are of other
             policies; and as in `evaluate_run_sets`.
-        DataError: if stored scores are of other test queries.
+        DataError: if stored scores are of other test queries, or no query is left to count.
         UnknownNameError: if the reference is none of the systems; and as in `evaluate_run_sets`.
         NotFoundError: as in `evaluate_run_sets`.
         RunError: as in `evaluate_run_sets`; also if two systems' runs are of different passages
@@ -374,7 +376,9 @@ def differences_of(
     warnings: Sequence[str] = (),
     starts: Collection[tuple[str, str]] = (),
 ) -> Result:
-    """Compare systems by their scores, on every shift that at least two of them have.
+    """Return a comparison of systems by their scores, on shifts with two systems.
+
+    Systems with missing run files are left out, with a warning.
 
     Args:
         scores: the scores of the systems.
@@ -382,10 +386,11 @@ def differences_of(
         settings: measures, policies and statistics.
         reference: the system to compare the others with; by default every pair is compared.
         warnings: warnings about the runs.
-        starts: pairs that differ in pre-training only; their differences are not tested.
+        starts: pairs of systems that differ in pre-training only, in both orders; their differences
+            are not tested.
 
     Raises:
-        UnknownNameError: if no system has the name of the reference.
+        UnknownNameError: if no complete system has the name of the reference.
         UsageError: if no shift has two systems.
         DataError: if no query is left to count.
     """
@@ -472,7 +477,7 @@ def _compared_sections(
 def _ranks(figures: Figures) -> Iterator[Figure]:
     """Yield the rank of each system by its average Rel Loss, and its range of ranks.
 
-    Only systems with several seeds are ranked: nothing is known of another training of the others.
+    A system without several seeds has `None`: nothing is known of another training of it.
     Pairs with a significant average difference give the ranges; see `rank_ranges`.
     """
     wholes = figures.where(figure="rel_loss", group=WHOLE)

@@ -70,7 +70,8 @@ def evaluate_extra_tests(
             models: none of them may be a test query. Without a data set, a note reports that this
             was not checked.
         shifts: the shifts whose models are scored; by default all.
-        settings: measures and policies; every measure must be a mean.
+        settings: measures and policies; every measure must be a mean, with variants of the same
+            queries for all models.
         allow: errors to allow, some of `ALLOWANCES`.
 
     Returns:
@@ -144,7 +145,7 @@ def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings)
 
 
 def _describe_variants(part: OpenedRunSet, opened: OpenedRuns) -> str:
-    """Return the number of variants and, if texts are known, of variants equal to their query."""
+    """Return in words the number of variants, and if known how many equal their query."""
     variants, queries = part.test_set.variants, part.plain.test_set.rows if part.plain else ()
     texts = {row.query_id: row.text for row in (*queries, *part.test_set.rows)}
     same = sum(variant.text == texts[variant.query_id] for variant in variants)
@@ -162,7 +163,7 @@ class _VariantScores(NamedTuple):
         changed: the scores of the same models and seeds on variants.
         methods: the methods of the variants, in their order.
         positions: positions in `plain` of the queries with a variant, ``[queries]``.
-        places: positions of their variants in `changed`, ``[methods, queries]``; -1 if none.
+        places: positions in `changed` of their variants, ``[methods, queries]``; -1 if none.
         counts: whether a variant counts, ``[methods, queries]``.
     """
 
@@ -209,10 +210,12 @@ def _pair_scores(
     settings: Settings,
     warnings: list[str],
 ) -> _VariantScores:
-    """Pair the scores on queries with the scores on their variants.
+    """Return the scores on queries paired with the scores on their variants.
+
+    Models without a pair of runs add a line to `warnings`.
 
     Raises:
-        DataError: if no query is left to count.
+        DataError: if no model has both runs for a seed, or no variant is left to count.
     """
     name = part.place
     seeds = [seed for seed in of_queries.seeds if seed in of_variants.seeds]

@@ -1,9 +1,9 @@
 """Measures: each computes one number per query of a judged run.
 
-A native measure is one formula over the possible places of a relevant document (`hits.Placement`).
-If the tie policy fixes the order, there is one such place. Under the policy ``expected``, every
-place of its tie is equally likely for a document. The same formula then gives the exact mean over
-all orders. Sums over places are read from tables of cumulative sums.
+A native measure is one formula over the possible places (ranks from 1) of a relevant document; see
+`runs.judged.Placement`. If the tie policy fixes the order, there is one such place. Under the
+policy ``expected``, every place of its tie is equally likely for a document. The same formula then
+gives the exact mean over all orders. Sums over places are read from tables of cumulative sums.
 """
 
 from __future__ import annotations
@@ -54,47 +54,51 @@ class Measure:
 
     @property
     def sign(self) -> int:
-        """1, or -1 where a lower value is better; a difference times this is a loss."""
+        """1, or -1 where a lower value is better; Avg In - Out times this is the loss."""
         return 1 if self.higher_is_better else -1
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest possible mean of the measure."""
+        """The lowest and the highest possible mean: 0, and 1 if `percent`, else infinity."""
         return 0.0, 1.0 if self.percent else math.inf
 
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
-        A query that is missing from the run, or has no relevant document, gets the worst value. A
-        query without a value of a `partial` measure gets NaN.
+        A query that is missing from the run gets the worst value; only ``NumRel`` counts its
+        judgements. So does a query without a relevant document, in native measures. A query without
+        a value of a `partial` measure gets NaN.
 
         Raises:
             UsageError: for a measure of ir_measures, if the tie policy fixes no order, the run was
-                judged to less than `depth`, or the installed ir_measures cannot compute it.
+                judged to less than `depth`, a grade is above the measure's limit, or the installed
+                ir_measures cannot compute it.
         """
         return self.compute([run])[0]
 
     def of_rankings(
         self, rankings: Mapping[str, Mapping[str, float]], relevant: Mapping[str, Iterable[str]]
     ) -> dict[str, float]:
-        """Return the measure of every query of rankings in memory; ties are ordered by doc_id.
+        """Return query_id -> value, for every query in `relevant`, from rankings in memory.
+
+        Ties are ordered by descending doc_id. For queries without a ranking, see `per_query`.
 
         Args:
             rankings: query_id -> doc_id -> score.
-            relevant: query_id -> doc_ids of the relevant documents. All of these queries count.
+            relevant: query_id -> doc_ids of the relevant documents.
 
         Raises:
             RunError: if a score is not a finite number.
+            UsageError: as in `per_query`.
         """
         judgements = Judgements({query: dict.fromkeys(ids, 1) for query, ids in relevant.items()})
         values = self.per_query(judge_run(rankings, judgements, depth=self.depth))
         return dict(zip(judgements.query_ids, values.tolist(), strict=True))
 
     def show(self, value: float | None) -> str:
-        """Return an aggregate as tables print it; "-" for no value.
+        """Return an aggregate as tables print it; "-" for `None` and NaN.
 
-        Means are multiplied by 100 and have one decimal; search lengths and counts are printed as
-        they are.
+        Means have one decimal, and are multiplied by 100 if `percent`. Sums have no decimal.
         """
         if value is None or math.isnan(value):
             return "-"
@@ -112,7 +116,7 @@ class Measure:
 def _mean_over_places(
     run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
 ) -> Floats:
-    """Return each hit's mean of a function over its possible places; 0 beyond the cutoff.
+    """Return each hit's mean of a function over its possible places, with 0 beyond the cutoff.
 
     Args:
         run: the judged run.
@@ -162,10 +166,12 @@ def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
 
 
 def _success(run: JudgedRun, cutoff: int) -> Floats:
-    """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
-    of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
-    the others have probability 0 or 1, so that their product is their minimum.
-    """  # noqa: D205 - a derivation, not a summary
+    """Return the probability that a relevant document is within the cutoff, ``[queries]``.
+
+    A tie of m places, s of them within the cutoff, has r relevant documents. None of these is
+    within the cutoff with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff,
+    and the others have probability 0 or 1, so that their product is their minimum.
+    """
     placement = run.placement
     outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
     none_inside = np.ones(len(outside))
@@ -178,7 +184,10 @@ def _success(run: JudgedRun, cutoff: int) -> Floats:
 
 
 def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Only the first tie that holds a relevant document matters."""
+    """Return the mean of 1 / place of the first relevant document; 0 if none is by the cutoff.
+
+    Only the first tie that holds a relevant document matters.
+    """
     placement = run.placement
     first_hits = np.flatnonzero(np.diff(placement.query, prepend=-1))
     queries = placement.query[first_hits]
@@ -196,10 +205,11 @@ def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
 
 
 def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> float:
-    """Mean of 1 / place of the first of `relevant` documents among `size` tied ones.
+    """Return the mean of 1 / place of the first of `relevant` documents among `size` tied ones.
 
-    P(place j of the tie has the first relevant document) = P(none of the j - 1 before it is
-    relevant) * relevant / (size - j + 1).
+    Places of the tie begin at ``above + 1``; places beyond the cutoff count 0. P(place j of the tie
+    has the first relevant document) = P(none of the j - 1 before it is relevant) * relevant / (size
+    - j + 1).
     """
     places = np.arange(1, size - relevant + 2)
     if cutoff is not None:
@@ -210,10 +220,12 @@ def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> f
 
 
 def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    """A hit at place t of a tie that begins after place a has ``before`` hits above the tie, and
-    each of the other ``peers - 1`` above itself with probability (t - a - 1) / (size - 1); the
+    """Return the average precision, its mean over orders of ties; 0 without relevant documents.
+
+    A hit at place t of a tie that begins after place a has ``before`` hits above the tie. Each of
+    the other ``peers - 1`` hits is above it with probability (t - a - 1) / (size - 1). The
     precision at t is their mean number, itself included, over t.
-    """  # noqa: D205 - a derivation, not a summary
+    """
     placement = run.placement
     slope = (placement.peers - 1) / np.maximum(placement.size - 1, 1)
     constant = placement.before + 1 - slope * (placement.above + 1)
@@ -223,7 +235,7 @@ def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
 
 
 def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Gains are the relevance itself and the discount is log2(rank + 1), as in trec_eval."""
+    """Return nDCG: gains are the relevance, the discount is log2(rank + 1), as in trec_eval."""
     gained = run.placement.gain * _mean_over_places(run, cutoff, _discount)
     queries, ranks, gains = run.judgements.ideal
     inside = ranks <= (cutoff or len(ranks))
@@ -234,11 +246,12 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
 
 
 def _search_length(run: JudgedRun, cutoff: int) -> Floats:
-    """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
+    """Return the mean number of non-relevant documents above a relevant one, at most `cutoff`.
 
-    In a tie, the number of the n non-relevant documents above a relevant one is 0 ... n, each with
-    the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
-    in MS-Shift, section 4.
+    A relevant document that was not retrieved counts `cutoff`, and so does a query without one. In
+    a tie, the number of the n non-relevant documents above a relevant one is 0 ... n, each with the
+    same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as in
+    MS-Shift, section 4.
     """
     placement = run.placement
     surely = np.minimum(placement.above - placement.before, cutoff)
@@ -265,7 +278,7 @@ NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
         "ASL@k": "atomized search length: non-relevant documents above a relevant one, at most k",
     }
 )
-"""The measures that this module computes: name with a cutoff k -> one line."""
+"""The measures that this module computes: name, with k for a cutoff -> description."""
 
 _COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
     {
@@ -310,7 +323,11 @@ VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_meas
 
 
 def measure_hint(name: str) -> str:
-    """Return a hint for a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
+    """Return a sentence with the measure's name here; "" if unknown.
+
+    Args:
+        name: its name in another tool, e.g. ``ndcg_cut_10``.
+    """
     match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
     family = _NAMES_IN_OTHER_TOOLS.get(match[1]) if match else None
     if match is None or family is None:
@@ -319,13 +336,14 @@ def measure_hint(name: str) -> str:
 
 
 def native_measure(name: str) -> Measure | None:
-    """Return the native measure called `name`; `None` if no native name begins like it.
+    """Return the native measure called `name`; `None` for other names, also ``RR(rel=2)@10``.
 
     Args:
         name: in any case; its mean's name works, too, and ``recall`` for ``R``.
 
     Raises:
-        UnknownNameError: if its cutoff is invalid; the message lists the valid names.
+        UnknownNameError: if its cutoff is 0, or is missing as in ``R``; the message lists the valid
+            names.
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
     family = _SPELLINGS.get(match[1].lower()) if match else None

@@ -58,7 +58,7 @@ def answered(
     layout: Callable[..., Iterable[Section]],
     scores: Sequence[Scores],
 ) -> Result:
-    """Return a result with a sentence by the first measure for each system and shift.
+    """Return a result, with an answer by the first measure for each system and shift.
 
     Args:
         kind: as in `Result`, like `notes`, `layout` and `scores`.
@@ -118,7 +118,7 @@ def policy_notes(settings: Settings) -> list[str]:
 
 
 def interval_sources(figures: Figures) -> str:
-    """Return whether the intervals of figures count queries, or queries and seeds."""
+    """Return in words whether the intervals of figures count queries, or queries and seeds."""
     counts = [counted for counted in figures.names("counts") if counted]
     if len(counts) > 1:
         return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
@@ -216,7 +216,7 @@ def loss_notes(
         settings: measures, policies and statistics.
         scores: the scores of the systems on the shift.
         claims: the systems' claims.
-        averaged: how groups are averaged.
+        averaged: how groups are averaged, a key of `stats.AVERAGES`.
         has_slices: whether there are figures of slices.
     """
     shift = scores[0].shift
@@ -245,7 +245,7 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
     """Yield, for each system, the sources of its average loss's variance, and a remedy.
 
     Args:
-        claims: the claims of losses on one shift, not of slices; those by the first measure count.
+        claims: the claims of losses on one shift; slices and further measures do not count.
         settings: the level of the intervals.
     """
     measure = settings.measures[0].name
@@ -325,7 +325,7 @@ def comparison_notes(
     Args:
         settings: policies and statistics.
         figures: the figures and differences of all shifts.
-        averages: how groups are averaged, on all shifts.
+        averages: how each shift's groups are averaged, keys of `stats.AVERAGES`.
     """
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure=COMPARED)}

@@ -56,7 +56,7 @@ class OpenedRun(NamedTuple):
     Attributes:
         source: the run.
         files: the sidecars of its files.
-        facts: of a run in memory, a sidecar's JSON values, which may be added while it is read.
+        facts: of a run in memory, a sidecar's JSON values; reading the run may add values.
     """
 
     source: RunSource
@@ -69,7 +69,7 @@ class OpenedRun(NamedTuple):
 
         Raises:
             UnknownNameError: if the format is unknown.
-            UsageError: if it cannot be read as a run.
+            UsageError: if the run is of a type that cannot be read.
         """
         source = RunSource.of(run, run_format)
         parts = run if isinstance(run, list | tuple) else [source.path]
@@ -105,11 +105,11 @@ class SystemNames:
 
     @property
     def trained_per_group(self) -> bool:
-        """Whether each of its models was trained without one group."""
+        """Whether each model was trained without one group; false for one model for all groups."""
         return are_per_group(self.runs)
 
     def is_all_of(self, other: SystemNames) -> bool:
-        """Return whether it is the other system trained on everything, e.g. ``splade-all``."""
+        """Return whether its name is the other system's with ``-all``: trained on everything."""
         return self.system == other.system + _TRAINED_ON_ALL and not self.trained_per_group
 
     @property
@@ -119,7 +119,7 @@ class SystemNames:
 
     @property
     def place(self) -> str:
-        """Its name in warnings, with test set and shift."""
+        """The system's name in warnings, with extra test set and shift if it has them."""
         place = f"/{self.shift_name}" if self.shift else ""
         return self.system + (f" on {self.test} ({self.shift_name})" if self.test else place)
 
@@ -133,7 +133,8 @@ class OpenedRunSet(SystemNames):
         test_set: the test set.
         seeds: see `RunSet`, like `missing`.
         folder: the system's folder, resolved.
-        plain: of runs for variants of queries, the system's runs for the unchanged queries.
+        plain: of runs for variants of queries, the system's runs for the unchanged queries; else
+            `None`.
     """
 
     system: str
@@ -150,7 +151,11 @@ class OpenedRunSet(SystemNames):
     def of(
         cls, found: RunSet, test_set: TestSet | None = None, run_format: str = "auto"
     ) -> OpenedRunSet:
-        """Return a run set with its sidecars; without a test set, it cannot be scored."""
+        """Return a run set with its sidecars; without a test set, it cannot be scored.
+
+        Raises:
+            UnknownNameError: if the run format is unknown.
+        """
         runs = {
             model: OpenedRun.of(
                 predicted_run(path, found.shift) if path.is_dir() else path, run_format
@@ -164,7 +169,7 @@ class OpenedRunSet(SystemNames):
 
 
 TrainedOn = Mapping[tuple[str, str, str, str], tuple[Path, TrainedQueries | None]]
-"""(test set, shift, model, data set's digest) -> a run and its counts; `None` if not known."""
+"""(test set, shift, model, data set's digest) -> path of a run, and counts; `None` if unknown."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +181,7 @@ class OpenedRuns:
         data: the data of the test sets; without a digest, as for qrels, runs' data are not checked.
         dataset: the data set of the test sets, or of the models' training; `None` if none was
             found.
-        compared: name -> compared runs, which must be of the same passages.
+        compared: (name, runs) of each comparison; its runs must be of the same passages.
         reference: name of the system to compare the others with; `None` compares every pair.
         warnings: warnings about runs that were left out.
     """
@@ -201,7 +206,10 @@ class OpenedRuns:
 
     @cached_property
     def trained(self) -> TrainedOn:
-        """Counts of test queries in models' training sets; `{}` for the data set's test sets."""
+        """Counts of test queries in training sets of models trained per group.
+
+        `{}` for the data set's test sets.
+        """
         at_hand = "" if self.dataset is None else self.dataset.info.content_digest
         known: dict[tuple[str, str, str, str], tuple[Path, TrainedQueries | None]] = {}
         models = (
@@ -236,12 +244,13 @@ class OpenedRuns:
 
 
 def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NAME) -> TestSet:
-    """Return a test set.
+    """Return a test set; a `TestSet` is returned unchanged.
 
     Args:
         source: a config of the data set, e.g. ``length-short``, for its test queries; a file of
             qrels, see `read_qrels`; a mapping query id -> doc id -> relevance; records or a table
-            of query id, doc id and relevance; or a test set.
+            of query id, doc id and relevance; or a test set. A text without "." that is no file is
+            a config.
         data: the built data set; only read for a config.
 
     Returns:
@@ -249,9 +258,11 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
 
     Raises:
         UnknownNameError: if the config does not exist.
-        UsageError: if the config is a complete shift, which has no test split.
+        UsageError: if the config is a complete shift, which has no test split, or the source is a
+            folder or of another type.
         NotFoundError: if the data set or the file does not exist.
         CollectionError: if the qrels are malformed.
+        IntegrityError: if the data set cannot be read.
 
     Examples:
         >>> qrels = open_test_set({"q1": {"d1": 1}, "q2": {"d7": 2}})
@@ -298,7 +309,7 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
 
 
 def find_dataset(data: Dataset | str | Path) -> Dataset | None:
-    """Return the data set; `None` if none was named and the default does not exist.
+    """Return the data set; `None` if `data` is the default and does not exist.
 
     Raises:
         NotFoundError: if a named data set does not exist.
@@ -313,12 +324,19 @@ def find_dataset(data: Dataset | str | Path) -> Dataset | None:
 
 
 def all_shifts(dataset: Dataset | None) -> Mapping[str, Shift]:
-    """Return the shifts of a data set and of the table; without a data set, of the table."""
+    """Return name -> shift: the table `SHIFTS`, and the labelled shifts of a data set, if any."""
     return SHIFTS if dataset is None else dataset.shifts
 
 
 def test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
-    """Return the test queries of all groups of a shift."""
+    """Return the test queries of all groups of a shift.
+
+    Queries with only excluded relevant passages are left out.
+
+    Raises:
+        UnknownNameError: if the data set lacks the shift.
+        IntegrityError: if a file of the data set is missing or was changed.
+    """
     tests = dataset.test_sets(shift)
     rows = tuple(row for part in tests.values() for row in part)
     judged = {row.query_id: row.relevant for row in rows}
@@ -337,12 +355,14 @@ def open_runs(
     data: Dataset | str | Path = DATASET_NAME,
     run_format: str = "auto",
 ) -> OpenedRuns:
-    """Open single runs on one test set.
+    """Return single runs on one test set, each as a run set without shift, not read yet.
+
+    Equal names get a number: ``my.run``, ``my.run (2)``.
 
     Args:
         runs: the runs, each as `read_run` takes it.
         test_set: the test set.
-        data: the data set of a config, or of the training of models named in sidecars.
+        data: the data set of a config, or of the training of models whose sidecars name a shift.
         run_format: the format of run files.
 
     Raises:
@@ -369,7 +389,7 @@ def open_run_sets(
     reference: str | Path | None = None,
     on_found: OnFound | None = None,
 ) -> OpenedRuns:
-    """Find run sets in folders, and open them with their test sets.
+    """Find run sets in folders, and return them with their test sets, not read yet.
 
     Args:
         runs: one or several folders with the run sets of one or several systems; an `OpenedRuns` is
@@ -438,7 +458,7 @@ def open_extra_tests(
     *,
     on_found: OnFound | None = None,
 ) -> OpenedRuns:
-    """Open the runs of systems for extra test sets, or for variants of queries.
+    """Return the runs of systems for extra test sets, or for variants of queries, not read yet.
 
     Args:
         runs: folders of run sets; an `OpenedRuns` is returned unchanged.
@@ -516,7 +536,10 @@ def open_extra_tests(
 def _with_plain(
     run_sets: Sequence[OpenedRunSet], found: Iterable[RunSet], dataset: Dataset, run_format: str
 ) -> Iterator[OpenedRunSet]:
-    """Yield runs on variants of a shift's queries, each with runs on the unchanged queries."""
+    """Yield run sets, on variants of a shift's queries each with its `OpenedRunSet.plain`.
+
+    Raise `RunError` if a system has no runs on the unchanged queries.
+    """
     varied = [part for part in run_sets if part.test_set.needs_shift and part.shift]
     shifts = {part.shift_name: part.shift for part in varied if part.shift}
     queries = {name: test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
@@ -551,8 +574,9 @@ def trained_on_everything(
 ) -> OpenedRunSet | None:
     """Return the runs of the same system trained on everything: ``splade-all`` for ``splade``.
 
-    A system in the same folder is preferred, then a run for the same shift. A model trained on
-    everything is the same for all shifts.
+    They are on the same test set; `None` without such runs. A system in the same folder is
+    preferred, then a run for the same shift. A model trained on everything is the same for all
+    shifts.
     """
     folder = part.folder
     return min(

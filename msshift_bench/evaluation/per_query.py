@@ -27,7 +27,7 @@ MAX_SEEDS = 100
 """Largest number of seeds of a system."""
 
 MAX_UNPACKED = 200_000_000
-"""Largest size of the encoded columns, uncompressed, in bytes; ours have 4 bytes per row."""
+"""Largest size of the file, and of its uncompressed columns, in bytes; ours have 4 per row."""
 
 MAX_TEXT = 100
 """Largest number of characters of an id or a name."""
@@ -44,9 +44,9 @@ _COLUMNS = {
 def scores_table(scores: Scores) -> pa.Table:
     """Return the scores of a system on a test set, one row per run, group, measure and query.
 
-    Columns: system and shift, or for a single run only run; seed (null for a single one), held_out
+    Columns: system and shift, or for a single run only run; seed (null without seed), held_out
         (null for one ranking for all groups), group, query_id, measure, score (null if undefined),
-        missing.
+        missing (whether the query is missing from the run).
     """
     of_shift = {"system": scores.system, "shift": scores.shift_name}
     names = {"run": scores.system} if scores.shift is None else of_shift
@@ -90,13 +90,14 @@ def read_per_query(
         known: the shifts that it may contain.
 
     Returns:
-        Shift -> scores, with query ids sorted, also within groups.
+        Name of a shift -> scores, with query ids sorted, also within groups.
 
     Raises:
         NotFoundError: if the file does not exist.
-        DataError: if it is too large or not a Parquet file, or columns or rows are missing, too
-            many, or in the wrong place.
+        DataError: if it is too large or not a Parquet file, a text is too long, or columns, runs or
+            rows are missing, too many, or in the wrong place.
         UnknownNameError: for an unknown shift.
+        UsageError: for a shift without its size, e.g. ``restrain``.
     """
     if not path.is_file():
         raise NotFoundError(f"no file {path}")
@@ -120,7 +121,7 @@ def read_per_query(
 
 
 def _read_table(path: Path) -> pa.Table:
-    """Return the table of a file, with dictionary-encoded texts of limited length."""
+    """Return the table of a file, with dictionary-encoded texts; `DataError` beyond a limit."""
     import pyarrow.parquet as pq  # a slow import that most evaluations do not need
 
     texts = [name for name in _TEXTS if name in pq.read_schema(path.absolute()).names]
@@ -148,7 +149,7 @@ def _read_table(path: Path) -> pa.Table:
 
 
 def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Scores:
-    """Return the scores of a system on a shift; rows must be ordered as in `scores_table`."""
+    """Return the scores in one shift's rows; `DataError` if not ordered as in `scores_table`."""
     runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
     models = [(run["seed"], run["held_out"]) for run in runs]
     is_complete = set(models) in (

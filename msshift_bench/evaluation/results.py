@@ -50,7 +50,7 @@ class Note(NamedTuple):
         text: the sentence.
         kind: ``data``, ``policy`` (how figures were computed), ``caveat`` (always printed), or
             ``doubt``: a warning, also printed to stderr.
-        about: names of the figures that it is about, e.g. ``{"shift": "length"}``; empty for all.
+        about: names that its figures or tables share, e.g. ``{"shift": "length"}``; empty for all.
     """
 
     text: str
@@ -70,12 +70,12 @@ def notes_of(
     data: Iterable[str] = (),
     caveats: Iterable[str] = (),
 ) -> list[Note]:
-    """Return notes, the most important first: on figures, on data, and warnings without duplicates.
+    """Return notes: caveats, lines, facts about data, then warnings without duplicates.
 
     Args:
         lines: how figures were computed.
         warnings: warnings.
-        about: names of the figures that all but `warnings` are about; without it, all figures.
+        about: `Note.about` of all but `warnings`; by default they are about all figures.
         data: facts about data, runs and settings.
         caveats: facts about data without which figures are misread.
     """
@@ -179,7 +179,7 @@ class Result:
         return [note.text for note in self.notes if note.kind == "doubt"]
 
     def tables(self) -> list[Table]:
-        """Return every table."""
+        """Return every table of the default layout."""
         return [table for section in self.layout(self.figures) for table in section.tables]
 
     def sections(
@@ -191,7 +191,7 @@ class Result:
 
         Args:
             verbose: yield all notes; by default `FEW_NOTES` lines, and all caveats and warnings.
-            view: options of the layout.
+            view: options of the layout, such as ``paper=True``.
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):
@@ -218,7 +218,8 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values.
 
-        A figure is an object without the names that do not apply and the unknown numbers.
+        A figure is an object without the names that do not apply and the unknown numbers; NaN is
+        null.
         """
         return {
             **self._head(),
@@ -246,7 +247,7 @@ class Result:
         return csv_text(Figure._fields, self.figures)
 
     def to_arrow(self) -> pa.Table:
-        """Return the figures as an Arrow table; its schema's metadata has the other results."""
+        """Return the figures as an Arrow table; its metadata has data, settings, runs and notes."""
         columns = zip(*self.figures, strict=True) if self.figures else [()] * len(Figure._fields)
         kinds = {name: _KINDS.get(name, "string") for name in Figure._fields}
         arrays = [

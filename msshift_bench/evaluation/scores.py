@@ -55,14 +55,14 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""Name -> the smallest digests of the ids of its 6,980, 43 and 54 judged queries."""
+"""Test set -> the 8 smallest digests of the ids of its 6,980, 43 and 54 judged queries."""
 
 
 def known_test_set(query_ids: Collection[bytes]) -> str:
-    """Return the name of a known test set if nearly all its ids are given; ``""`` for none.
+    """Return e.g. ``TREC DL 2019's queries`` if nearly all their ids are given; ``""`` for none.
 
     Args:
-        query_ids: in UTF-8.
+        query_ids: ids of queries in UTF-8, compared with `KNOWN`.
     """
     id_digests = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
     names = [
@@ -74,10 +74,10 @@ def known_test_set(query_ids: Collection[bytes]) -> str:
 
 
 FEWEST_ANSWERED = 20
-"""Smallest number of queries for warnings: some of so many find a relevant passage."""
+"""Smallest number of queries for warnings: of so many, some should find a relevant passage."""
 
 _MOST_DIFFERING = 0.01
-"""Largest share of queries with other values in two equal rankings, one with rounded scores."""
+"""Largest share of queries with different values in two runs that count as equal."""
 
 
 _TEXT_IDS = (
@@ -124,7 +124,7 @@ class ScoredRun:
 
 
 def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> ScoredRun:
-    """Read a run and score every query of the test set.
+    """Read a run, and return its scores for every query of the test set.
 
     Args:
         opened: the run.
@@ -136,7 +136,8 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
             leading zeros, or queries are missing and `settings` treats that as an error; with
             ``strict``, for every warning.
         NotFoundError: if the file does not exist.
-        UsageError: if a measure needs judgements that the test set lacks.
+        UsageError: if a measure needs judgements that the test set lacks; and as in
+            `Measure.per_query` and `judge_run`.
     """
     measures = settings.measures
     for measure in measures:
@@ -193,6 +194,8 @@ def score_run(opened: OpenedRun, judgements: Judgements, settings: Settings) -> 
 
 def _warnings_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
     """Yield warnings about a run: too few passages per query, or no relevant passage.
+
+    None if it has fewer than `FEWEST_ANSWERED` queries.
 
     Raises:
         RunError: if no relevant passage is found because ids lost their leading zeros.
@@ -259,7 +262,7 @@ def _no_query_error(run: JudgedRun) -> RunError:
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
-    """Yield pairs of runs with the same rankings, the earlier run first.
+    """Yield each run that has the same rankings as earlier ones, after the first of these.
 
     Tags, file names and score values do not change a ranking. Rounding of scores may add ties: if
     nearly all queries have equal values, ties are ignored.
@@ -294,7 +297,7 @@ def judgements_of(test_set: TestSet) -> Judgements:
 
 
 def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) -> dict[str, Ints]:
-    """Return group -> the positions of its queries in a test set."""
+    """Return group -> the positions of its queries in `Judgements.query_ids`."""
     index = judgements.index
     return {
         group: np.array([index[query_id] for query_id in ids], np.int64)
@@ -356,12 +359,12 @@ class Scores(SystemNames):
 
     @property
     def replicates(self) -> int | None:
-        """The number of seeds; `None` for one model for all groups without seed."""
+        """The number of seeds, 1 without seed; `None` for one model for all groups without seed."""
         return len(self.seeds) if self.trained_per_group or self.seeds != [None] else None
 
     @property
     def training(self) -> str:
-        """Key of the training that its seeds repeat, see `Estimate.mean`; `FIXED` without seeds."""
+        """Key of the training, see `Estimate.mean`; `FIXED` if `replicates` is `None`."""
         return FIXED if self.replicates is None else self.system
 
     def ids_of(self, group: str) -> tuple[str, ...]:
@@ -369,7 +372,7 @@ class Scores(SystemNames):
         return tuple(self.query_ids[position] for position in self.groups[group])
 
     def counted(self, missing: str, others: Iterable[Scores] = ()) -> dict[str, Ints]:
-        """Return group -> positions of its queries that count.
+        """Return group -> positions of its queries that count, perhaps none.
 
         Args:
             missing: the policy for missing queries; with ``skip``, a query missing from a run does
@@ -385,6 +388,8 @@ class Scores(SystemNames):
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
 
+        Only seeds with a run of each model are included.
+
         Args:
             measure: the name of a measure of the scores.
             models: one of `models`, or several of `complete_models`.
@@ -399,7 +404,7 @@ class Scores(SystemNames):
     def models_by_side(self, group: str) -> Sides[list[str]] | None:
         """Return the complete models trained with a group, and the model trained without it.
 
-        `None` if either side has no run.
+        `None` if either side has no complete model, as for one model for all groups.
         """
         if self.shift is None:
             return None
@@ -427,7 +432,7 @@ class Scores(SystemNames):
         )
 
     def restricted_to(self, query_ids: Iterable[str]) -> Scores:
-        """Return the scores of some of the queries, without groups that become empty."""
+        """Return the scores with only some queries in `groups`, without groups that get empty."""
         wanted = frozenset(query_ids)
         keep = np.array([query_id in wanted for query_id in self.query_ids], np.bool_)
         groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
@@ -484,7 +489,7 @@ class Scores(SystemNames):
         """Return group -> whether a model trained on its queries; see `group_states`.
 
         The sidecars of a model for all groups name its training queries; if they differ between
-        seeds, the answer is unknown. Without a shift there are no groups.
+        seeds, the states are ``unknown``. Without a shift there are no groups.
         """
         if model in self.states:
             return dict(self.states[model])
@@ -515,7 +520,7 @@ class Scores(SystemNames):
 
 
 def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
-    """Return the queries of each group that count for all compared scores.
+    """Return group -> positions of its queries that count for all compared scores.
 
     Args:
         scores: the scores of one or several systems, or of runs, on the same test set.
@@ -570,7 +575,7 @@ def check_stored(stored: Scores, settings: Settings) -> None:
 
 
 def check_labels(tested: Collection[str], labels: Mapping[str, object]) -> None:
-    """Check that labels are of test queries.
+    """Check that `labels`, query_id -> label, are of test queries.
 
     Raises:
         DataError: if no test query has a label.

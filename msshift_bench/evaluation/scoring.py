@@ -84,7 +84,7 @@ class Scored(NamedTuple):
 def score_opened(
     opened: OpenedRuns, settings: Settings, allow: str | Collection[str] = ()
 ) -> Scored:
-    """Check opened runs, score every query, and check the scores.
+    """Return the scores of opened runs, with warnings; check the runs and the scores.
 
     Every evaluation calls this, with the same checks in the same order.
 
@@ -96,6 +96,8 @@ def score_opened(
     Raises:
         UnknownNameError: for an unknown allowance.
         RunError: if a run is malformed or missing, or runs and data do not belong together.
+        NotFoundError: if a run file does not exist.
+        UsageError: as in `score_run`; or if the exclusions differ from the data set's.
     """
     allowed = check_allowances(allow)
     warnings = [*opened.warnings, *apply_checks("opened", opened, settings, allowed)]
@@ -111,7 +113,7 @@ def score_opened(
 def _scores_of(
     parts: Sequence[OpenedRunSet], settings: Settings
 ) -> Iterator[tuple[OpenedRunSet, Scores]]:
-    """Read and score run sets in their order.
+    """Read run sets, and yield each with its scores, in their order.
 
     Files of the next run set are read while the caller uses one. Runs in memory are read one after
     the other, since opening one may run a model.
@@ -183,14 +185,16 @@ def score_runs(
         The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
         100); for a count, such as ``NumRet``, the sum. For each group, named in the figure's
         ``slice``, also ``score`` or, over a reference, ``lead``; and its difference from the mean
-        on the other groups.
+        on the other groups. A ``score`` with ``against`` is a difference from the reference. Also
+        the numbers of counted, missing and tied queries.
 
     Raises:
         RunError: if a run is malformed, contains no query of the test set, or was made on other
             data; if compared runs are of different passages; or if a model was trained on test
             queries (unless allowed).
-        UsageError: if there is no run, or one twice; if a measure is not a mean over the same
-            queries for compared runs; or if not exactly one of test set and shift is given.
+        UsageError: if there is no run, one twice, or only the reference; if a measure cannot be
+            computed, or is not a mean over the same queries for compared runs; or if not exactly
+            one of test set and shift is given.
         DataError: if no query is left to count or has a label, or a run has no query of a group.
         UnknownNameError: for an unknown config, shift, allowance or run format.
         NotFoundError: if a run, qrels file or data set does not exist.
@@ -283,7 +287,7 @@ _Slices = Mapping[str, Sequence[str]]
 
 
 def _slices_of(test_set: TestSet) -> tuple[_Slices, list[str]]:
-    """Return the groups of a test set with several, and a note on shared queries."""
+    """Return the groups of a test set, and a note on shared queries; both empty without groups."""
     if [*test_set.groups] == [test_set.name]:
         return {}, []
     repeated = sum(map(len, test_set.groups.values())) - len(test_set.judged)
@@ -294,7 +298,10 @@ def _slices_of(test_set: TestSet) -> tuple[_Slices, list[str]]:
 def _slices_by(
     by: str | Path | Mapping[str, str], test_set: TestSet, data: Dataset | str | Path
 ) -> tuple[_Slices, list[str]]:
-    """Return the test queries by label, labels sorted, and a note on the other queries."""
+    """Return the test queries by label, labels sorted, and a note on the other queries.
+
+    Raise `DataError` if no test query has a label.
+    """
     labels = by if isinstance(by, Mapping) else read_labels(by, data)
     check_labels(test_set.judged, labels)
     labelled = filter(labels.__contains__, test_set.judged)
@@ -314,7 +321,10 @@ def _run_figures(
     reference: Scores | None,
     slices: _Slices,
 ) -> Figures:
-    """Return the means of runs, their leads, and numbers of counted, missing and tied queries."""
+    """Return the means of runs, their leads, and numbers of counted, missing and tied queries.
+
+    Raise `DataError` if a run has no query of the test set or of a label.
+    """
     index = {query_id: place for place, query_id in enumerate(scores[0].query_ids)}
     positions = {label: np.array([index[name] for name in ids]) for label, ids in slices.items()}
 

@@ -65,11 +65,13 @@ _NAME = re.compile(r"(?:\([^)]*\)|[^\s,])+")
 
 
 def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) -> list[Floats]:
-    """Return a measure of ir_measures for versions of one run, for every query.
+    """Return a measure of ir_measures for every query, ``[queries]``, of each version of one run.
 
-    Scores given to ir_measures decrease with the place, so that the tie policy decides and not the
-    library. All versions are computed in one call; later versions only for queries that they rank
-    differently. Query ids are replaced by numbers, because some libraries accept no others.
+    A query without a value has NaN if `partial`, else the measure's default; a failure is a
+    `UsageError`. Scores given to ir_measures decrease with the rank, so that the tie policy decides
+    and not the library. All versions are computed in one call; later versions only for queries that
+    they rank differently. Query ids are replaced by numbers, because some libraries accept no
+    others.
     """
     ir_measures = require("ir_measures", "measures", f"the measure {name}")
     measure = ir_measures.parse_measure(name)
@@ -130,11 +132,11 @@ def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def delegate(name: str) -> Measure | None:
-    """Return the measure of ir_measures called `name`; `None` if unknown or not installed.
+    """Return the measure of ir_measures called `name`; `None` if it or ir_measures is missing.
 
     Raises:
         UsageError: if a parameter is invalid, subtopics are needed, or the library that computes it
-            is missing; the message has the valid parameters.
+            is missing or fails on one query; the message has the valid parameters.
     """
     try:
         import ir_measures
@@ -198,7 +200,7 @@ def _parameter_errors(measure: Any) -> Iterator[str]:
 
 
 def _describe_libraries(measure: Any) -> str | None:
-    """Return the libraries and parameters for a measure, if no installed library computes it."""
+    """Return the libraries and parameters for a measure; `None` if an installed library has it."""
     import ir_measures
 
     providers = ir_measures.DefaultPipeline.providers
@@ -242,9 +244,10 @@ def parse_measure(name: str) -> Measure:
     ignore case.
 
     Raises:
-        UnknownNameError: if the measure is unknown; the message lists the native ones.
-        UsageError: if a parameter of a measure of ir_measures is invalid, or the library that
-            computes it is missing.
+        UnknownNameError: if the measure is unknown, also as ir_measures is not installed; the
+            message lists the native ones.
+        UsageError: if a parameter of a measure of ir_measures is invalid, it needs subtopics, or
+            the library that computes it is missing or fails.
     """
     if native := native_measure(name):
         return native
@@ -256,19 +259,20 @@ def parse_measure(name: str) -> Measure:
 
 
 MeasureNames = Any
-"""One or several measures: as one text, as texts, or as objects of ir_measures."""
+"""One or several measures: as one text, as texts, or as objects, as `parse_measures` takes them."""
 
 
 def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:
-    """Return measures in the order of their names, each once.
+    """Return measures in the given order, each once.
 
     Args:
         names: one text with blanks or commas between names, or several texts; or measures of this
             package or of ir_measures.
 
     Raises:
-        UsageError: if no measure is named; and as `parse_measure`, listing all wrong names.
-        UnknownNameError: as for `parse_measure`.
+        UsageError: if no measure is named, or several are wrong, with all of them; and as in
+            `parse_measure`.
+        UnknownNameError: if exactly one is wrong, and it is unknown.
     """
     requested = _NAME.findall(names) if isinstance(names, str) else as_list(names)
     parsed: list[Measure] = []
@@ -291,7 +295,7 @@ MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
         "error": "a missing query is an error",
     }
 )
-"""How to treat test queries that are missing from a run."""
+"""Policy for test queries that are missing from a run -> its meaning."""
 
 
 @dataclass(frozen=True, slots=True, init=False, kw_only=True)
@@ -309,12 +313,13 @@ class Settings(Inference):
         missing: a key of `MISSING_POLICIES`.
         strict: whether warnings about a run file are errors.
         run_format: the run files' format, ``auto`` or a key of `msshift_bench.runs.RUN_FORMATS`.
-        exclude: passages removed from runs and judgements: ``own-id`` (the passage with the query's
-            id), or a file of lines ``query_id doc_id``.
+        exclude: passages removed from runs and judgements. As an argument also ``own-id`` (the
+            passage with the query's id), or a file of lines ``query_id doc_id``.
 
     Raises:
         UnknownNameError: for an unknown measure, policy, correction or average.
-        UsageError: if no measure is named, or the confidence is not strictly between 0 and 1.
+        UsageError: as in `parse_measures`; for a folder as `exclude`; or for a confidence that is
+            not strictly between 0 and 1.
         NotFoundError: if the file of excluded passages does not exist.
         CollectionError: if that file is malformed.
 
@@ -359,13 +364,13 @@ class Settings(Inference):
 
     @classmethod
     def of(cls, given: SettingsSource) -> Settings:
-        """Return `given`, the settings for measures, or by default `Settings()`."""
+        """Return `given` settings unchanged, `Settings(given)` for measures, or the default."""
         if given is None or isinstance(given, Settings):
             return given or cls()
         return cls(given)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as plain JSON values."""
+        """Return the settings as JSON values; measures as names, `exclude` only if not empty."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         exclude = values.pop("exclude").facts
         return {
@@ -380,16 +385,16 @@ SettingsSource = Settings | MeasureNames | None
 
 
 LEAKED_SLICES = ("not leaked", "all minus not leaked")
-"""The slices of figures without leaked queries, and of their difference."""
+"""`Figure.slice` of figures without leaked queries, and of all queries' figures minus these."""
 
 
 class LeakedQueries(NamedTuple):
     """Leaked test queries, without which figures are also computed.
 
     Attributes:
-        query_ids: the queries.
+        query_ids: the ids of the leaked queries.
         source: the search that found them, for the notes.
-        searched: the test queries that were searched for; `None` if not known.
+        searched: the ids of the test queries that were searched for leaks; `None` if not known.
     """
 
     query_ids: frozenset[str]

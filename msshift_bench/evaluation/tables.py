@@ -41,7 +41,7 @@ from msshift_bench.stats import (
 )
 
 FEWEST_IN_SLICE = 20
-"""Smallest number of queries of a slice with a percentage."""
+"""Smallest number of queries of a slice whose figures are printed."""
 
 
 def figure_text(figure: Figure, value: float | None = None) -> str:
@@ -76,13 +76,13 @@ def _seed_sd(figure: Figure) -> str:
 
 
 def figure_ends(figure: Figure) -> str:
-    """Return the ends of its interval, labelled if it counts queries only; "" if none."""
+    """Return the ends of a figure's interval, labelled if it counts queries only; "" if none."""
     only = f" {QUERIES_ONLY}" * (figure.seeds == 1 or figure.counts == QUERIES_ONLY)
     return "" if figure.interval is None else _ends(figure) + only
 
 
 VALUE = Format(figure_text, is_marked=True)
-"""A value with its mark."""
+"""A value with its mark of significance."""
 
 PLAIN = Format(figure_text)
 """A value without its mark."""
@@ -98,7 +98,7 @@ LABELLED_ENDS = Format(_labelled_ends)
 
 
 def scale_of(measures: Sequence[Measure], what: str = "") -> str:
-    """Return the scale of means for a title, e.g. ``, means x 100 (not ASL)``."""
+    """Return the scale of means for a title, ``, means x 100 (not ASL@10)``; "" without percent."""
     plain = [measure.name for measure in measures if not measure.percent]
     if len(plain) == len(measures):
         return ""
@@ -115,8 +115,9 @@ def loss_table(
 ) -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
-    Systems that were not trained per group have one row, their score on each group. A slice has a
-    row with its number of queries, and no figures if fewer than 20.
+    Systems that were not trained per group have one row, their score on each group. A system
+    with neither has an empty row. A slice has a row with its number of queries, and dashes if fewer
+    than 20.
 
     Args:
         figures: the figures of one shift and measure, and of one slice or none.
@@ -171,7 +172,7 @@ def _query_counts(figures: Figures) -> Head:
 
 
 def _printable(figures: Figures) -> Figures:
-    """Return the figures of slices with enough queries."""
+    """Return the figures; in a slice of too few queries, they have no values."""
     few = {
         (row.system, row.group)
         for row in figures
@@ -188,7 +189,7 @@ def _printable(figures: Figures) -> Figures:
 def _lines(
     of_system: Figures, settings: Settings, *, brief: bool = False
 ) -> Iterator[tuple[str, str, Format]]:
-    """Yield the rows of a system: title, figure and format, with intervals and p-values.
+    """Yield the rows of a system: title, kind of figure, format; with intervals and p-values.
 
     Args:
         of_system: its figures.
@@ -221,7 +222,7 @@ def show_share(value: float | None) -> str:
 
 
 def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
-    """Return the best figure of each column; none if fewer than two systems have losses."""
+    """Return the best figure of each kind and group; none if under 2 systems have losses."""
     if len(figures.where(figure="rel_loss").names("system")) < 2:
         return set()
     best = set()
@@ -236,7 +237,7 @@ def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
 
 
 def matrix_table(figures: Figures) -> Table:
-    """Return a system's matrix: a row per held-out group, a column per evaluated group.
+    """Return a system's matrix: a row per held-out group, a column per evaluated group; Out bold.
 
     Args:
         figures: the figures of one system on one shift by one measure.
@@ -302,7 +303,7 @@ def _delta_text(figure: Figure) -> str:
 
 
 def show_delta(rel_loss: float | None, interval: tuple[float, float] | None = None) -> str:
-    """Return the Delta of a Rel Loss, with its sign, as tables print it.
+    """Return Delta, minus a Rel Loss in percent, with its sign and interval; "-" for `None`.
 
     Args:
         rel_loss: a fraction; `None` if it is undefined.
@@ -326,7 +327,7 @@ def _turned(rel_loss: float) -> str:
 def compared_tables(
     figures: Figures, measure: Measure, settings: Settings, reference: str | None
 ) -> Iterator[Table]:
-    """Yield the ranks, or an overview of leads over the reference, then a table for every pair.
+    """Yield the ranks, or the averages and leads over the reference, then a table for every pair.
 
     Args:
         figures: the figures and differences of one shift by one measure.
@@ -450,7 +451,7 @@ def _rank_table(
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
-    """Yield tables per extra test set and shift: systems and models down, measures across."""
+    """Yield a section, a table per extra test set and shift: models down, measures across."""
     measures, tables = settings.measures, []
     for (test, name), part in figures.each("test", "shift"):
         values = part.where(figure=("score", "drop"))
@@ -482,7 +483,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
-    """Yield the losses of models on changed queries, and whether the shift increases them."""
+    """Yield a section: losses on changed queries, and whether the shift increases them."""
     level = level_text(settings.confidence)
     lost, added = {"figure": "loss_by_change"}, {"figure": "out_minus_in"}
     of_losses = [

@@ -53,9 +53,9 @@ class TrainedQueries(NamedTuple):
         model: the group that it was trained without, or its training set.
         queries: number of queries of the test set.
         ids: number with the id of a training query, and with its words if both texts are known.
-        words: number with the words of a training query, in any order and spelling.
-        trained: number with either.
-        passages: number with a relevant passage of a training query.
+        words: number with the words of a training query, in any order, case and accents ignored.
+        trained: number of queries counted in `ids` or `words`.
+        passages: number that share a relevant passage with a training query.
     """
 
     test: str
@@ -69,7 +69,7 @@ class TrainedQueries(NamedTuple):
 
     @property
     def counts(self) -> str:
-        """The counts, in words."""
+        """The model and the count `trained`, in words."""
         trained = get_shift(self.shift).training_of(self.model)
         return f"the model {trained} trained on {self.trained:,}"
 
@@ -77,7 +77,7 @@ class TrainedQueries(NamedTuple):
 def count_trained(
     test_set: TestSet, shift: str, model: str, dataset: Dataset, train: Iterable[Row] | None = None
 ) -> TrainedQueries | None:
-    """Count the queries of a test set that a model trained on.
+    """Return counts of the queries of a test set that a model trained on.
 
     Split ``train`` of config ``length-short`` has the training queries of the model trained without
     ``short``.
@@ -88,10 +88,13 @@ def count_trained(
         shift: the shift that the model was trained for.
         model: the group that it was trained without, or its training set.
         dataset: the data set that it was trained on.
-        train: its training queries; by default the split ``train`` of its config.
+        train: the model's training queries; by default the split ``train`` of its config.
 
     Returns:
         The counts; `None` if the data set has no training queries of the model.
+
+    Raises:
+        IntegrityError: if the file of the split is missing or was changed.
     """
     config = f"{shift}-{model}"
     if train is None and "train" not in dataset.manifest.configs.get(config, {}):
