@@ -1,9 +1,8 @@
 """Checks that runs and data belong together: one table, in one order, for every command.
 
-A number from runs and data that do not fit together is worse than an error. A check is a function
-that takes an `OpenedRuns`, or scores, and yields findings and warnings. `apply_checks` raises the
-errors, unless the caller allows them by name (`ALLOWANCES`). It returns the warnings and the
-allowed errors as sentences.
+A check is a function that takes an `OpenedRuns`, or scores, and yields findings and warnings.
+`apply_checks` raises the errors, unless the caller allows them by name (`ALLOWANCES`). It returns
+the warnings and the allowed errors as sentences.
 """
 
 from __future__ import annotations
@@ -131,18 +130,20 @@ def _sidecars_of(opened: OpenedRuns) -> list[Sidecar]:
 
 
 def _shift_run_sets(opened: OpenedRuns) -> list[tuple[OpenedRunSet, Shift]]:
-    """Return the run sets with their shifts, without single runs."""
     return [(part, part.shift) for part in opened.parts if part.shift is not None]
 
 
 def unreadable_sidecars(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
-    """Find sidecars that are not JSON or were changed; none without data or an extra test set."""
+    """Find sidecars that are not JSON objects or were changed.
+
+    None without the digest of a data set or an extra test set.
+    """
     if opened.data.content_digest or any(part.test for part in opened.run_sets):
         yield from (part.unsound() for part in _sidecars_of(opened) if not part.is_sound)
 
 
 def runs_of_other_data(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
-    """Find runs whose sidecars name another data set; none if the test set has no digest."""
+    """Find runs whose sidecars name another data set; none if the opened data have no digest."""
     at_hand = opened.data.content_digest
     for sidecar in _sidecars_of(opened) if at_hand else ():
         if sidecar.data not in ("", at_hand):
@@ -199,8 +200,8 @@ def _model_name(shift: object, held_out: object) -> str:
 def _other_passages(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
     """Find runs of one figure or comparison that searched different passages.
 
-    A data set's digest does not cover the passages. If the collection grows between two runs, the
-    second run searches more passages, and their difference looks like a loss.
+    A data set's digest does not cover the passages. If the collection grows between two runs, their
+    difference looks like a loss.
     """
     together = [
         (part.place, [*part.runs.values(), *(part.plain.runs.values() if part.plain else ())])

@@ -53,7 +53,7 @@ Estimates = Mapping[str, Estimate | None]
 
 
 def group_of_average(averaged: str) -> str:
-    """Return `Figure.group` of an average; `averaged` is a key of `stats.AVERAGES`."""
+    """Return the `Figure.group` of an average; `averaged` is a key of `stats.AVERAGES`."""
     return ALL_QUERIES if averaged == "pooled" else MEAN
 
 
@@ -183,7 +183,7 @@ def _paired_t_test(loss: Estimate) -> tuple[float | None, float | None]:
         / its standard deviation over queries. Source: Cohen 1988, section 2.3.5; Sakai, SIGIR Forum
         2014, asks for an effect size with every p-value. The scale of d_z is not the scale of
         Cohen's d for independent samples. d_z is `None` for several samples, and where nothing
-        varies: p is then 1 for a loss of 0, else `None`. Both are `None` for under 2 queries.
+        varies: p is then 1 for a loss of 0, else `None`. Both are `None` for fewer than 2 queries.
     """
     fixed = loss.with_models_fixed()
     known = fixed.uncertainty()
@@ -388,8 +388,7 @@ def run_claims(
         scores: the run's scores; its one group is the test set.
         measure: a measure; a count is summed, and has no interval.
         counted: the positions of the queries that count.
-        reference: the scores of the run to compare it with, on the same queries; its lead is then
-            the only claim.
+        reference: the scores of the run to compare it with, on the same queries.
     """
     (group,) = scores.groups
     (run,) = scores.runs.values()
@@ -544,9 +543,9 @@ def leakage_claims(
 ) -> Iterator[Claim]:
     """Yield figures without some queries, and the difference with its interval.
 
-    Both figures are computed from the same scores, so that the interval of their difference is much
-    narrower. The figure without these queries has the slice ``not leaked``, the difference ``all
-    minus not leaked``.
+    Both figures are computed from the same scores, which narrows the interval of their difference.
+    The figure without these queries has the slice ``not leaked``, the difference ``all minus not
+    leaked``.
 
     Args:
         scores: the scores of a system, or of a single run.

@@ -72,7 +72,7 @@ from msshift_bench.stats import STAR, UNCORRECTED, Claim, Figure, Figures, infer
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
-    """Return name of a shift -> the scores on it."""
+    """Return the name of each shift -> the scores on it; "" for single runs."""
     return grouped((part.shift_name, part) for part in scores)
 
 
@@ -304,7 +304,7 @@ def compare_run_sets(
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
     Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries. No
-    permutation test is used: it would reject for a strong and a weak system with equal Rel Loss.
+    permutation test is used: with equal Rel Loss, it would reject for a strong and a weak system.
 
     Args:
         runs: one or several folders, as in `evaluate_run_sets`.
@@ -376,9 +376,9 @@ def differences_of(
     warnings: Sequence[str] = (),
     starts: Collection[tuple[str, str]] = (),
 ) -> Result:
-    """Return a comparison of systems by their scores, on shifts with two systems.
+    """Return a comparison of systems by their scores, on shifts that at least two of them have.
 
-    Systems with missing run files are left out, with a warning.
+    Other shifts, and systems with missing run files, are left out, with a warning.
 
     Args:
         scores: the scores of the systems.

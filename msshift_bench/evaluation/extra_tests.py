@@ -70,8 +70,8 @@ def evaluate_extra_tests(
             models: none of them may be a test query. Without a data set, a note reports that this
             was not checked.
         shifts: the shifts whose models are scored; by default all.
-        settings: measures and policies; every measure must be a mean, with variants of the same
-            queries for all models.
+        settings: measures and policies; every measure must be a mean. With variants, it needs a
+            value for every query.
         allow: errors to allow, some of `ALLOWANCES`.
 
     Returns:
@@ -212,10 +212,10 @@ def _pair_scores(
 ) -> _VariantScores:
     """Return the scores on queries paired with the scores on their variants.
 
-    Models without a pair of runs add a line to `warnings`.
+    `warnings` gets a line on models without a pair of runs.
 
     Raises:
-        DataError: if no model has both runs for a seed, or no variant is left to count.
+        DataError: if no model has both runs for all shared seeds, or no variant is left to count.
     """
     name = part.place
     seeds = [seed for seed in of_queries.seeds if seed in of_variants.seeds]

@@ -3,7 +3,7 @@
 A native measure is one formula over the possible places (ranks from 1) of a relevant document; see
 `runs.judged.Placement`. If the tie policy fixes the order, there is one such place. Under the
 policy ``expected``, every place of its tie is equally likely for a document. The same formula then
-gives the exact mean over all orders. Sums over places are read from tables of cumulative sums.
+gives the exact mean over all orders.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Measure:
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
-        A query that is missing from the run gets the worst value; only ``NumRel`` counts its
-        judgements. So does a query without a relevant document, in native measures. A query without
-        a value of a `partial` measure gets NaN.
+        A query that is missing from the run gets the worst value, except in ``NumRel``, which
+        counts judgements. In native measures, so does a query without a relevant document. A query
+        without a value of a `partial` measure gets NaN.
 
         Raises:
             UsageError: for a measure of ir_measures, if the tie policy fixes no order, the run was
@@ -184,7 +184,7 @@ def _success(run: JudgedRun, cutoff: int) -> Floats:
 
 
 def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Return the mean of 1 / place of the first relevant document; 0 if none is by the cutoff.
+    """Return the mean of 1 / place of the first relevant document; 0 beyond the cutoff.
 
     Only the first tie that holds a relevant document matters.
     """
@@ -220,7 +220,7 @@ def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> f
 
 
 def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Return the average precision, its mean over orders of ties; 0 without relevant documents.
+    """Return the average precision, its mean over the orders of ties, ``[queries]``.
 
     A hit at place t of a tie that begins after place a has ``before`` hits above the tie. Each of
     the other ``peers - 1`` hits is above it with probability (t - a - 1) / (size - 1). The
@@ -248,10 +248,10 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
 def _search_length(run: JudgedRun, cutoff: int) -> Floats:
     """Return the mean number of non-relevant documents above a relevant one, at most `cutoff`.
 
-    A relevant document that was not retrieved counts `cutoff`, and so does a query without one. In
-    a tie, the number of the n non-relevant documents above a relevant one is 0 ... n, each with the
-    same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as in
-    MS-Shift, section 4.
+    A relevant document that was not retrieved counts `cutoff`; a query without relevant documents
+    has `cutoff`. In a tie, the number of the n non-relevant documents above a relevant one is 0 ...
+    n, each with the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search
+    Length"; bounded as in MS-Shift, section 4.
     """
     placement = run.placement
     surely = np.minimum(placement.above - placement.before, cutoff)

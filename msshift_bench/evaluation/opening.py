@@ -109,7 +109,7 @@ class SystemNames:
         return are_per_group(self.runs)
 
     def is_all_of(self, other: SystemNames) -> bool:
-        """Return whether its name is the other system's with ``-all``: trained on everything."""
+        """Return whether it is the other system trained on everything: ``splade-all`` for ``splade``."""
         return self.system == other.system + _TRAINED_ON_ALL and not self.trained_per_group
 
     @property
@@ -536,7 +536,7 @@ def open_extra_tests(
 def _with_plain(
     run_sets: Sequence[OpenedRunSet], found: Iterable[RunSet], dataset: Dataset, run_format: str
 ) -> Iterator[OpenedRunSet]:
-    """Yield run sets, on variants of a shift's queries each with its `OpenedRunSet.plain`.
+    """Yield the run sets, with `plain` where they are on variants of a shift's queries.
 
     Raise `RunError` if a system has no runs on the unchanged queries.
     """

@@ -191,7 +191,7 @@ class Result:
 
         Args:
             verbose: yield all notes; by default `FEW_NOTES` lines, and all caveats and warnings.
-            view: options of the layout, such as ``paper=True``.
+            view: options of the layout.
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):

@@ -262,7 +262,7 @@ def _no_query_error(run: JudgedRun) -> RunError:
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
-    """Yield each run that has the same rankings as earlier ones, after the first of these.
+    """Yield pairs of runs with the same rankings: the first such run, and a later one.
 
     Tags, file names and score values do not change a ranking. Rounding of scores may add ties: if
     nearly all queries have equal values, ties are ignored.

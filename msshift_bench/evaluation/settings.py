@@ -65,7 +65,7 @@ _NAME = re.compile(r"(?:\([^)]*\)|[^\s,])+")
 
 
 def _compute(name: str, partial: bool, depth: int, runs: Sequence[JudgedRun]) -> list[Floats]:
-    """Return a measure of ir_measures for every query, ``[queries]``, of each version of one run.
+    """Return a measure of ir_measures for each version of one run and every query, ``[queries]``.
 
     A query without a value has NaN if `partial`, else the measure's default; a failure is a
     `UsageError`. Scores given to ir_measures decrease with the rank, so that the tie policy decides
@@ -120,7 +120,6 @@ def _safe_levels(levels: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
-    """Raise `UsageError` if a grade is above `_HIGHEST_GRADE`."""
     grades = ((query, *pair) for query, levels in judged.items() for pair in levels.items())
     for query, doc, grade in grades:
         if grade > _HIGHEST_GRADE:
@@ -132,7 +131,7 @@ def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def delegate(name: str) -> Measure | None:
-    """Return the measure of ir_measures called `name`; `None` if it or ir_measures is missing.
+    """Return the measure `name` of ir_measures; `None` if unknown or ir_measures is not installed.
 
     Raises:
         UsageError: if a parameter is invalid, subtopics are needed, or the library that computes it
@@ -244,8 +243,8 @@ def parse_measure(name: str) -> Measure:
     ignore case.
 
     Raises:
-        UnknownNameError: if the measure is unknown, also as ir_measures is not installed; the
-            message lists the native ones.
+        UnknownNameError: if the measure is unknown, or is not native and ir_measures is not
+            installed; the message lists the native ones.
         UsageError: if a parameter of a measure of ir_measures is invalid, it needs subtopics, or
             the library that computes it is missing or fails.
     """
@@ -259,7 +258,7 @@ def parse_measure(name: str) -> Measure:
 
 
 MeasureNames = Any
-"""One or several measures: as one text, as texts, or as objects, as `parse_measures` takes them."""
+"""One or several measures: as one text, as texts, or as objects; see `parse_measures`."""
 
 
 def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:

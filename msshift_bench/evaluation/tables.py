@@ -98,7 +98,7 @@ LABELLED_ENDS = Format(_labelled_ends)
 
 
 def scale_of(measures: Sequence[Measure], what: str = "") -> str:
-    """Return the scale of means for a title, ``, means x 100 (not ASL@10)``; "" without percent."""
+    """Return `what` with a scale, ``, means x 100 (not ASL@10)``; "" if none is in percent."""
     plain = [measure.name for measure in measures if not measure.percent]
     if len(plain) == len(measures):
         return ""
@@ -115,8 +115,8 @@ def loss_table(
 ) -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
-    Systems that were not trained per group have one row, their score on each group. A system
-    with neither has an empty row. A slice has a row with its number of queries, and dashes if fewer
+    Systems that were not trained per group have one row, their score on each group. A system with
+    too few runs has an empty row. A slice has a row with its number of queries, and dashes if fewer
     than 20.
 
     Args:
@@ -222,7 +222,7 @@ def show_share(value: float | None) -> str:
 
 
 def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
-    """Return the best figure of each kind and group; none if under 2 systems have losses."""
+    """Return the best figure of each kind and group; none if fewer than 2 systems have losses."""
     if len(figures.where(figure="rel_loss").names("system")) < 2:
         return set()
     best = set()
@@ -237,7 +237,7 @@ def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
 
 
 def matrix_table(figures: Figures) -> Table:
-    """Return a system's matrix: a row per held-out group, a column per evaluated group; Out bold.
+    """Return a system's matrix: a row per held-out group, a column per evaluated group.
 
     Args:
         figures: the figures of one system on one shift by one measure.
@@ -430,8 +430,6 @@ def _overview(figures: Figures, heading: str, reference: str, label: str) -> Tab
 def _rank_table(
     values: Figures, ranks: Figures, shift: Shift, measure: Measure, label: str
 ) -> Table:
-    """Return the ranks of systems by their average Rel Loss, with ranges."""
-
     def places(figure: Figure) -> str:
         return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
 
@@ -451,7 +449,7 @@ def _rank_table(
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
-    """Yield a section, a table per extra test set and shift: models down, measures across."""
+    """Yield one section, with a table per extra test set and shift: a row per system and model."""
     measures, tables = settings.measures, []
     for (test, name), part in figures.each("test", "shift"):
         values = part.where(figure=("score", "drop"))
@@ -483,7 +481,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
-    """Yield a section: losses on changed queries, and whether the shift increases them."""
+    """Yield one section: losses on changed queries, and whether the shift increases them."""
     level = level_text(settings.confidence)
     lost, added = {"figure": "loss_by_change"}, {"figure": "out_minus_in"}
     of_losses = [
