@@ -173,7 +173,7 @@ def _other_queries(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
 
 
 def _other_places(opened: OpenedRuns, _: Settings) -> Iterator[Finding]:
-    """Find runs whose sidecars name another shift or held-out group than their place.
+    """Find runs whose sidecars name another shift or held-out group than their path.
 
     If two runs are exchanged, each with its sidecar, a group's loss becomes a gain.
     """
@@ -488,7 +488,7 @@ scores."""
 
 
 def differ_in_start(first: Scores, second: Scores) -> bool:
-    """Return whether two systems are one baseline with two different pre-trainings.
+    """Return whether two systems are one known baseline with two different pre-trainings.
 
     Seeds then vary the training only: each pre-training was run once.
     """

@@ -72,8 +72,8 @@ def estimates_of(
         measure: one of its measures.
         counted: group -> positions of its queries that count.
         averaged: a key of `stats.AVERAGES`.
-        is_kept: mask ``[queries]`` of the counted queries to average over, some of each group;
-            the others count as left out. By default all.
+        is_kept: mask over `Scores.query_ids` of the counted queries to average over, some of each
+            group; the others count as left out. By default all.
         reference: the scores of another system on the same queries.
 
     Returns:
@@ -436,7 +436,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
 def drop_claims(
     scores: Scores, measure: Measure, queries: Ints, everything: Scores
 ) -> Iterator[Claim]:
-    """Yield the drop of a system's average from the same system trained on everything.
+    """Yield the drop of a system's average from the same system trained on everything, a fraction.
 
     Args:
         scores: the system's scores on an extra test set; with one complete model, no drop.
@@ -494,8 +494,8 @@ def compound_claims(
     Args:
         of_system: the names of the figures, with the number of seeds.
         measure: the measure.
-        groups: group -> in-domain and held-out scores, ``[seeds, queries]``, on its unchanged and
-            on its changed queries. Groups where a mean is 0 are left out.
+        groups: group -> two pairs (in-domain, held-out) of scores, ``[seeds, queries]``: on its
+            unchanged, then on its changed queries. Groups where a mean is 0 are left out.
     """
     figures: dict[str, dict[str, Estimate | None]] = {}
     sizes = {}

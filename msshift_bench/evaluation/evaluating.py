@@ -93,7 +93,8 @@ def evaluate_run_sets(
         data: the built data set, see `open_dataset`.
         shifts: the shifts to evaluate; by default all in the folders.
         settings: measures, policies and statistics.
-        labels: query_id -> label; the figures are also computed for each label.
+        labels: query_id -> label; the figures are also computed for each label. Queries without a
+            label have ``others``.
         without: test queries; the figures are also computed without them.
         allow: errors to allow, some of `ALLOWANCES`.
 
@@ -303,8 +304,7 @@ def compare_run_sets(
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
-    Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries. No
-    permutation test is used: with equal Rel Loss, it would reject for a strong and a weak system.
+    Systems are compared by Avg In, Out and, if defined, Rel Loss, on the same queries.
 
     Args:
         runs: one or several folders, as in `evaluate_run_sets`.

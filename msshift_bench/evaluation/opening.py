@@ -109,7 +109,7 @@ class SystemNames:
         return are_per_group(self.runs)
 
     def is_all_of(self, other: SystemNames) -> bool:
-        """Return whether it is the other system trained on everything: ``splade-all`` for ``splade``."""
+        """Return whether it is `other` trained on everything, as ``splade-all`` for ``splade``."""
         return self.system == other.system + _TRAINED_ON_ALL and not self.trained_per_group
 
     @property
