@@ -109,7 +109,6 @@ def apply_checks(
 
 
 def _absent_passages(opened: OpenedRuns, _: Settings) -> Iterator[str]:
-    """Warn of a data set whose collection lacks passages that queries need."""
     dataset = opened.dataset
     if dataset is not None and dataset.info.content_digest == opened.data.content_digest:
         known = dataset.manifest.collection

@@ -78,8 +78,8 @@ def estimates_of(
 
     Returns:
         The kinds of `stats.FIGURES` with a formula for the system's sides. With a reference these
-        are leads and drops; otherwise Avg In, Out, loss and Rel Loss, or ``score`` for one model
-        for all groups. Groups without scores on both sides are left out; `{}` if all are.
+        are leads and drops. Otherwise these are Avg In, Out, loss and Rel Loss, or ``score`` for
+        one model for all groups. Groups without scores on both sides are left out; `{}` if all are.
     """
 
     def sides_on(parts: Mapping[str, Ints], sample: str) -> Sides[Estimate] | None:

@@ -145,7 +145,6 @@ def _extra_claims(scores: Scores, everything: Scores | None, settings: Settings)
 
 
 def _describe_variants(part: OpenedRunSet, opened: OpenedRuns) -> str:
-    """Return in words the number of variants, and if known how many equal their query."""
     variants, queries = part.test_set.variants, part.plain.test_set.rows if part.plain else ()
     texts = {row.query_id: row.text for row in (*queries, *part.test_set.rows)}
     same = sum(variant.text == texts[variant.query_id] for variant in variants)

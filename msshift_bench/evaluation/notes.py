@@ -142,7 +142,6 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 
 
 def _system_counts(scores: Scores) -> str:
-    """Return a note on a system's run set: its files, seeds and missing runs."""
     runs, seeds = list(scores.runs.values()), scores.replicates
     kind = "run file" if all(run.report.digest for run in runs) else "run"
     facts = [f"{len(runs)} {kind}{'s' * (len(runs) > 1)}"]

@@ -62,7 +62,7 @@ def known_test_set(query_ids: Collection[bytes]) -> str:
     """Return e.g. ``TREC DL 2019's queries`` if nearly all their ids are given; ``""`` for none.
 
     Args:
-        query_ids: ids of queries in UTF-8, compared with `KNOWN`.
+        query_ids: ids of queries in UTF-8.
     """
     id_digests = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
     names = [

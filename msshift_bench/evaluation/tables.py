@@ -189,13 +189,7 @@ def _printable(figures: Figures) -> Figures:
 def _lines(
     of_system: Figures, settings: Settings, *, brief: bool = False
 ) -> Iterator[tuple[str, str, Format]]:
-    """Yield the rows of a system: title, kind of figure, format; with intervals and p-values.
-
-    Args:
-        of_system: its figures.
-        settings: the level of the intervals and the correction.
-        brief: leave out intervals, spreads and p-values.
-    """
+    """Yield the rows of a system: title, kind of figure, format; intervals and p unless `brief`."""
     for name, kind in FIGURES.items():
         rows = of_system.where(figure=name) if kind.is_shown and kind.formula else Figures()
         is_extra = kind.is_contrast and not kind.is_lead
