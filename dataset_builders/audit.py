@@ -86,10 +86,11 @@ def audit_release(folder: Path) -> Summary:
     Returns:
         The counts, and tables of them:
 
-        - ``test_sets``: config -> its counts: ``queries`` with text, the denominator of every mean;
-          ``qrels_queries``; ``orphans``, the ids in the qrels that have no text, sorted; queries
-          ``without_relevant`` passages, with ``several_relevant`` passages, with ``empty_texts``,
-          and with ``repeated_texts``, the text of an earlier query.
+        - ``test_sets``: config -> its counts: ``queries`` in the file of texts, the denominator of
+          every mean; ``qrels_queries``, the queries in the qrels; ``orphans``, the ids in the qrels
+          that are not in the file of texts, sorted; queries ``without_relevant`` passages, with
+          ``several_relevant`` passages, with ``empty_texts``, and with ``repeated_texts``, the text
+          of an earlier query.
         - ``errata``: erratum -> number of its queries.
         - ``wh_words``: group -> counts of its ``queries``. Some contain a question word of the
           group as a ``substring``, as a ``word``, or ``only_inside`` another word. Others contain
@@ -99,12 +100,12 @@ def audit_release(folder: Path) -> Summary:
         - ``length``: group -> counts of its ``queries``. ``wrong_by_spaces`` counts the queries
           that ``len(text.split(" "))`` puts into the other group; the release follows this rule.
           ``wrong_by_words`` counts them for ``len(text.split())``.
-        - ``by_id``: number of query ids that each two test sets share. ``by_text``: number of
-          different texts that they share, lower-cased and with single spaces.
-        - ``trained_on``: config of a group's training queries -> test set -> number of its queries
-          whose exact text is a training query; `None` without the training file.
+        - ``by_id``: config -> config -> number of query ids in both test sets, also for a test set
+          and itself. ``by_text``: the same for different texts, lower-cased and with single spaces.
+        - ``trained_on``: ``<shift>-<group>`` -> test set -> number of the set's queries whose exact
+          text is a training query of this group; `None` without the training file.
         - ``training_rows``: number of rows of the training file; 0 without it.
-        - ``files``: path -> SHA-256 of each audited file.
+        - ``files``: path in the checkout -> SHA-256 of each audited file.
 
     Raises:
         NotFoundError: if the folder is not a checkout of the release.
@@ -244,7 +245,10 @@ def _overlaps(members: Mapping[str, set[str]]) -> Overlaps:
 
 
 def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
-    """Return the number of rows of the training file, and config -> its training texts."""
+    """Return the number of rows of the training file, and ``<shift>-<group>`` -> training texts.
+
+    The texts are in all `spellings`. It raises CollectionError if the file is malformed.
+    """
     texts: dict[str, set[str]] = {
         f"{shift}-{group}": set() for shift in OFFICIAL_SHIFTS for group in get_shift(shift).groups
     }
@@ -269,9 +273,9 @@ def add_split_leakage(
 ) -> Manifest:
     """Write into card and manifest how many test queries each experiment's training set leaks.
 
-    The manifest gets ``near_duplicates`` for every shift: the encoder, the threshold, and per
-    experiment the number of leaked test queries of each tier that compares texts. The rows of the
-    splits do not change.
+    The manifest gets ``near_duplicates`` for every shift with training queries: the encoder, the
+    threshold, and per held-out group the number of leaked test queries of each tier that compares
+    texts, and of ``any``. The rows of the splits do not change.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -284,9 +288,11 @@ def add_split_leakage(
 
     Raises:
         NotFoundError: if there is no built data set, or no such encoder.
-        MissingError: if the data set holds ids only.
-        UsageError: if it has no training queries, or another process is writing it or has rebuilt
-            it in the meantime.
+        MissingError: if the data set holds ids only, or the encoder's libraries are not installed.
+        UsageError: if it has no training queries, `threshold` is out of range, or another process
+            is writing it or has rebuilt it in the meantime.
+        IntegrityError: if a file of the data set is missing or was changed.
+        DataError: if a query has no token.
 
     Examples:
         >>> manifest = add_split_leakage("msshift")

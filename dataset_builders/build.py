@@ -134,9 +134,10 @@ def build_dataset(
             queries; if a size is below 1, or a group has fewer training queries than requested; if
             the folder must not be replaced, or the collection has another licence; or for
             ``own-id``, if most passages with a query's id are not this query.
-        NotFoundError: if there is no file of test queries.
-        CollectionError: if passages, queries, qrels or the file of test queries are malformed.
-        DataError: if a group is too small.
+        NotFoundError: if there is no such collection or file.
+        CollectionError: if passages, queries, qrels, or a file of test queries, labels, question
+            words or exclusions, are malformed.
+        DataError: if a group is too small, or no query has a relevant passage.
         MissingError: if the encoder is missing; the message lists the shifts that need no encoder.
 
     Examples:
@@ -271,10 +272,10 @@ def _with_files(
 
 
 def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
-    """Check the passages, and count all, the relevant, and the relevant that are missing.
+    """Check the passages; return the numbers of all, of relevant, and of missing relevant passages.
 
     No system can retrieve a missing passage, so its judgement lowers every score without notice.
-    Passages of ir_datasets are not read: ir_datasets checks its downloads.
+    For ir_datasets it reads no passages and returns `{}`: ir_datasets checks its downloads.
 
     Raises:
         CollectionError: if passages are malformed.
@@ -292,7 +293,10 @@ def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
 def _given_tests(
     samples: SampleSizes, shifts: Sequence[Shift], collection: Collection, usable: Sized[str]
 ) -> frozenset[str]:
-    """Return the given test queries; an empty set if they are to be sampled."""
+    """Return the ids of the given test queries; an empty set if they are to be sampled.
+
+    It raises UsageError if they are empty, no shift takes them, or no shift needs the test size.
+    """
     test_queries = samples.test_queries
     if test_queries is None:
         return frozenset()
@@ -353,7 +357,7 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
 
 
 def _check_sized(others: Sequence[Shift], samples: SampleSizes, *, texts: bool) -> None:
-    """Check that no option contradicts a shift with sizes."""
+    """Raise UsageError if an option contradicts a shift with sizes; `others` have no sizes."""
     if not texts:
         raise UsageError(
             "--ids-only cannot be used for a shift with sizes: its test queries are not in the "
@@ -379,9 +383,13 @@ def _group(
     Args:
         shift: the shift.
         options: the user's options for this shift.
-        common: arguments for all builders with such a parameter.
-        chosen: all shifts that are being built.
+        common: parameter -> argument, for all builders with this parameter.
+        chosen: the shifts without sizes that are being built, for an error message.
         queries: the builder's positional arguments.
+
+    Raises:
+        UnknownNameError: if the builder has no such option.
+        MissingError: if the encoder is missing.
     """
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
@@ -434,7 +442,7 @@ def import_official(
 
     Args:
         sources: checkouts of the MS-Shift release (with ``EVAL``) and of ReSTTest (with
-            ``resttest_files``).
+            ``resttest_files``), at least one.
         folder: the folder to write.
         collection: MS MARCO's queries, or an argument of `open_collection`. It provides the texts
             of ReSTTest, whose release has none, and the ids of MS-Shift's training queries, whose
@@ -449,7 +457,7 @@ def import_official(
         The manifest of the written data set.
 
     Raises:
-        NotFoundError: if a source is neither release.
+        NotFoundError: if a source is neither release, or there is no such collection.
         UnknownNameError: for a shift that is in no source.
         UsageError: if a collection is needed and not given, two sources contain the same shift, or
             the folder must not be replaced.
@@ -510,8 +518,8 @@ def _add_validation(
 
     Returns:
         The shifts, in the given order, and the manifest's facts on the validation queries:
-        ``queries``, their number, and, if it is 0, the reason ``why``. If no query is free to
-        sample, no shift has the split ``validation``.
+        ``queries``, their number, with ``sampled_from`` and ``seed``, or, if it is 0, the reason
+        ``why``. If no query is free to sample, no shift has the split ``validation``.
     """
     cuts = [cut for release in releases for cut in release.shifts]
     joined = {id_: row for release in releases for id_, row in release.joined.items()}
@@ -549,7 +557,7 @@ def _add_validation(
 
 
 def _check_collection(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
-    """Check that the collection contains a query of the releases; no other check reads it."""
+    """Raise DataError if no query of the releases is in the collection with the same text."""
     texts = collection.queries
     rows = (row for cut in cuts for row in cut.values("query_id", "text"))
     if not any(texts.get(query_id) == text for query_id, text in rows):
@@ -560,7 +568,7 @@ def _check_collection(collection: Collection, cuts: Sequence[ShiftSplits]) -> No
 
 
 def _read(source: Path, collection: Collection | None) -> OfficialRelease:
-    """Read a checkout of either release; the release is recognised by a folder in it."""
+    """Read a checkout of MS-Shift or ReSTTest; NotFoundError if the folder is neither."""
     if (source / "EVAL").is_dir():
         return read_official(source, collection)
     if (source / "resttest_files").is_dir():

@@ -79,7 +79,10 @@ CENTROIDS_SCHEMA = pa.schema(
         pa.field("vector", pa.list_(pa.field("element", pa.float64())), nullable=False),
     ]
 )
-"""One row per cluster, by number; ``joined``: its position in its group (0 = native), or -1."""
+"""One row per cluster, by number; ``joined``: its position in its group (0 = native), or -1.
+
+A cluster in no group has -1 and the group `OTHERS`.
+"""
 
 
 def embed_for_groups(
@@ -90,7 +93,9 @@ def embed_for_groups(
     pooling: str | None = None,
     words: str = "whitespace",
 ) -> Embeddings:
-    """Embed queries, or read their cached embeddings.
+    """Return the embeddings of queries, sorted by query_id; cached embeddings are read.
+
+    The errors are as in `embed_queries`.
 
     Args:
         queries: query_id -> text.
@@ -118,7 +123,7 @@ def grow_groups(
     Args:
         centroids: shape (k, d).
         sizes: number of queries per cluster that count towards the target.
-        natives: distinct clusters; they become C0, C1, ... in ascending order.
+        natives: distinct clusters, at least one; they become C0, C1, ... in ascending order.
         target: queries at which a group stops growing.
 
     Returns:
@@ -163,8 +168,8 @@ class Clustering:
         centroids: shape (k, d).
         groups: the clusters of each group, the native first; see `grow_groups`.
         parameters: scaled ``k`` and ``target``, the most ``iterations``, the ``seed`` and the
-            number of ``groups``.
-        names: the names of the groups.
+            number of ``groups``. ReSTTest's buckets have no ``target`` and ``groups``.
+        names: the names of the groups, in the same order.
         embedding: the encoder and the settings that made the vectors; JSON values.
     """
 
@@ -195,7 +200,7 @@ class Clustering:
         return dict(zip(self.query_ids, groups, strict=True))
 
     def to_tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return two tables: `ASSIGNMENTS_SCHEMA` and `CENTROIDS_SCHEMA`."""
+        """Return the tables of assignments (`ASSIGNMENTS_SCHEMA`) and of centroids."""
         joined = np.full(len(self.centroids), -1, np.int32)
         for clusters in self.groups:
             joined[list(clusters)] = np.arange(len(clusters))
@@ -232,8 +237,8 @@ class Clustering:
         """Return the clustering from the two tables of `to_tables`.
 
         Raises:
-            IntegrityError: if `to_tables` of this clustering gives other tables, or a value is out
-                of range.
+            IntegrityError: if `to_tables` of this clustering gives other tables, a parameter is
+                missing, or a value is out of range.
         """
         summary, fix = (
             "topics: the tables of assignments and centroids are not of one clustering",
@@ -284,7 +289,8 @@ def pairwise_distances(centroids: Floats) -> Floats:
     """Return the rounded Euclidean distances between all centroids, shape (k, k).
 
     They are rounded to multiples of a power of two, about 2^-40 of the largest distance. So sums of
-    distances are exact in any order, and smaller differences between subsets are ties.
+    up to 90 x 90 distances are exact in any order, and smaller differences between subsets are
+    ties.
     """
     k = len(centroids)
     first, second = np.triu_indices(k, 1)
@@ -376,8 +382,10 @@ def cluster_queries(
             queries and given test queries.
 
     Raises:
-        UsageError: if `target` is below 1, or `groups` is not from 2 to k.
-        DataError: if there are fewer than 100 queries, or too few for the groups to grow.
+        UsageError: if `target` or `iterations` is below 1, or `groups` is not from 2 to k, or is
+            above 90.
+        DataError: if there are fewer than 100 queries, too few for the groups to grow, or too few
+            distinct vectors.
     """
     query_ids = embeddings.query_ids
     if len(query_ids) < _FEWEST_QUERIES:
@@ -409,7 +417,10 @@ def cluster_queries(
 
 
 def margins_summary(margins: Floats) -> dict[str, float]:
-    """Return the median margin, and the share of queries below each of three margins."""
+    """Return ``median``, the median margin, and the shares of queries below three margins.
+
+    The keys are ``share below 1e-4``, ``1e-3`` and ``1e-2``. Without margins all values are nan.
+    """
     bounds = ("1e-4", "1e-3", "1e-2")
     shares = {f"share below {bound}": float((margins < float(bound)).mean()) for bound in bounds}
     return {"median": float(np.median(margins)), **shares}
@@ -426,7 +437,7 @@ def top_terms(
 
     The weight of a word t in group c is tf(t, c) log(1 + A / f(t)). tf(t, c) is its frequency in
     the group, f(t) its frequency in all groups, and A the mean number of words per group. Ties are
-    in alphabetical order. Only content words count; see `content_words`.
+    in alphabetical order. Only content words count (`content_words`); a group without any has `()`.
 
     Args:
         texts_by_group: group -> the texts of its queries. Queries without a group should form one
@@ -459,7 +470,7 @@ def most_central(
     Args:
         query_ids: the query of each row.
         margins: the margin of each row; see `kmeans.assign`.
-        rows: the rows to choose from; equal margins stay in the order of `rows`.
-        count: the most ids to return.
+        rows: the row numbers to choose from; equal margins stay in the order of `rows`.
+        count: the most ids to return; fewer if there are fewer rows.
     """
     return tuple(query_ids[row] for row in rows[np.argsort(-margins[rows], kind="stable")[:count]])

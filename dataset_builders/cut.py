@@ -55,7 +55,7 @@ class SampleSizes:
             into its group. No shift trains or validates on them.
         validation_size: validation queries, scaled down by the same rule.
         seed: the seed of every sample.
-        nano: write a small part of every split; see `make_nano`.
+        nano: whether to write only a small part of every split; see `make_nano`.
 
     Raises:
         UsageError: if `test_size` is below 1, `validation_size` below 0, or the seed beyond 64
@@ -118,7 +118,7 @@ class ShiftSplits:
         table: columns ``query_id``, ``text``, ``group``, ``split``, ``relevant_doc_ids`` and
             ``relevances``, sorted by query_id. Every row has a group of the shift, with two
             exceptions: validation rows may have `OTHERS`, and the test rows of a shift with sizes
-            have the name of the test set.
+            have the name of the test set, ``test``.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
@@ -128,7 +128,7 @@ class ShiftSplits:
 
     @property
     def shift(self) -> Shift:
-        """The shift."""
+        """The shift that `grouping` names."""
         return get_shift(self.grouping.shift)
 
     def values(self, *columns: str, split: str = "") -> Iterator[tuple[str, ...]]:
@@ -142,7 +142,10 @@ class ShiftSplits:
         return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
-        """Yield config, split, and the filter on `table` that selects its rows."""
+        """Yield config, split, and the filter on `table` that selects its rows.
+
+        The shift's own config, with all rows, comes first. A filter may select no row.
+        """
         yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
         by_size = self.shift.by_size
         for config, held_out in self.shift.configs.items():
@@ -162,8 +165,8 @@ class ShiftSplits:
             words: how texts are divided into words (`WORDS`).
 
         Returns:
-            Group -> number of such test queries in its experiment; see ``same-words`` in
-            docs/leakage.md.
+            Group -> number of such test queries in its experiment, 0 for none; for a shift with
+            sizes, the group is a training set. See ``same-words`` in docs/leakage.md.
         """
         tests = [
             (sorted_words(text, words), group)
@@ -182,10 +185,10 @@ class ShiftSplits:
 
 
 def check_seed(seed: int) -> None:
-    """Check that a seed has at most 64 bits, so that it fits into the key of a keyed hash.
+    """Check that a seed is from -2^63 to 2^64 - 1, so that it fits into the key of a keyed hash.
 
     Raises:
-        UsageError: if the seed needs more than 64 bits.
+        UsageError: if it is not.
     """
     if not -(2**63) <= seed < 2**64:
         raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
@@ -240,7 +243,7 @@ def ids_and_texts(queries: pa.Table) -> dict[str, str]:
 
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
-    """Return the table of a `ShiftSplits` from split -> rows."""
+    """Return the table of a `ShiftSplits` from split -> rows, sorted by query_id."""
     splits = [split for split, in_split in rows.items() for _ in in_split]
     columns = list(zip(*chain(*rows.values()), strict=True)) or [()] * len(Row._fields)
     values = dict(zip((*Row._fields, "split"), (*columns, splits), strict=True))
@@ -255,7 +258,7 @@ def sample_validation(
 
     Args:
         query_ids: the ids to choose from.
-        size: the most ids to choose.
+        size: the most ids to choose; none are chosen from fewer than 20.
         seed: the build's seed.
         reserved: ids that must not be chosen: given test queries.
     """
@@ -276,6 +279,8 @@ def cut_shift(
 ) -> ShiftSplits:
     """Cut a shift's queries into training, validation, test and unused rows.
 
+    Queries in no group have no row, except validation queries.
+
     By default every group gets the same number of training queries: the paper's number, or all
     remaining queries of the smallest group. With unequal numbers, a loss would partly measure the
     size of the training set. ReSTTest's authors use all queries; see `shifts.Shift.train_size`.
@@ -292,8 +297,8 @@ def cut_shift(
         seed: the build's seed.
 
     Raises:
-        DataError: if a group is too small for one test and one training query, or if a given test
-            query is in no group.
+        DataError: if a group is too small for one test and one training query, if a given test
+            query is in no group, or if a group has none of them.
         UsageError: if `train_size` is below 1, or a group has fewer training queries.
     """
     shift = get_shift(grouping.shift)
@@ -334,7 +339,10 @@ def cut_shift(
 def _sample_tests(
     shift: Shift, members: Mapping[str, Sized[str]], size: int, seed: int
 ) -> dict[str, frozenset[str]]:
-    """Return group -> test queries, scaled down by `SPLIT_SCALE_RULE`."""
+    """Return group -> test queries, scaled down by `SPLIT_SCALE_RULE`.
+
+    It raises DataError for a group of fewer than 4 queries.
+    """
     chosen = {}
     for group, query_ids in members.items():
         count = min(size, len(query_ids) // _TEST_SHARE)
@@ -354,7 +362,10 @@ def _sample_tests(
 def _place_tests(
     shift: Shift, members: Mapping[str, Sized[str]], tests: frozenset[str]
 ) -> dict[str, frozenset[str]]:
-    """Return group -> its given test queries."""
+    """Return group -> its given test queries.
+
+    It raises DataError if a query is in no group, or a group has no query.
+    """
     chosen = {group: tests.intersection(query_ids) for group, query_ids in members.items()}
     if outside := sorted(tests.difference(*chosen.values())):
         raise DataError(

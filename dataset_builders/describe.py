@@ -183,7 +183,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
 
 
 def _official_validation(manifest: Manifest) -> Sequence[str]:
-    """Return the card's lines on the validation queries of an imported data set; else none."""
+    """Return the card's lines on the validation queries of an imported data set; else []."""
     facts = manifest.parameters.get("validation")
     if facts is None:
         return []
@@ -263,7 +263,7 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
 
 
 def _near_training(facts: Mapping[str, Any], *, by_size: bool) -> Sequence[str]:
-    """Return the card's lines on test queries similar to training queries; [] for older builds."""
+    """Return the card's lines on test queries similar to training queries; [] if not counted."""
     where = "in each training set" if by_size else "in the experiment that holds their group out"
     lines = []
     if "same_words" in facts:
@@ -285,7 +285,7 @@ def _near_training(facts: Mapping[str, Any], *, by_size: bool) -> Sequence[str]:
 
 
 def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Sequence[str]:
-    """Return the card's lines on each topic: its top terms and example queries."""
+    """Return the card's lines on each topic: its top terms and example queries, if in `texts`."""
     lines = []
     for group, query_ids in found["examples"].items():
         # In JSON a query may have line breaks, which would end the list.
@@ -343,7 +343,10 @@ def show_detectable(queries: int) -> str:
 
 
 def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
-    """Return tables of a manifest's shifts: numbers of rows by group and split, and top terms."""
+    """Return tables of a manifest's shifts: numbers of rows by group and split, and any top terms.
+
+    A shift has one table, and a second one if its manifest has top terms.
+    """
     tables = []
     for name, facts in shifts.items():
         rows = [
@@ -365,6 +368,9 @@ def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:
     Args:
         shifts: a manifest's shifts.
         column: the name of the table column with the values of `show_detectable`.
+
+    Returns:
+        One note, and a second if a group is too small for the median published loss.
     """
     lines = [
         f"{column}: the smallest Rel Loss that a two-sided test at {SIGNIFICANT:.0%} finds in "

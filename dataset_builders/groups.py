@@ -29,6 +29,10 @@ from msshift_bench.words import divide
 def shift_of_rule(name: str, rule: str) -> Shift:
     """Return the shift called `name`, after a check that it has the rule.
 
+    Args:
+        name: a name in `SHIFTS` or `SIZED`; KeyError for others.
+        rule: the rule.
+
     Raises:
         UnknownNameError: if the shift has no such rule.
     """
@@ -40,8 +44,8 @@ def shift_of_rule(name: str, rule: str) -> Shift:
 def word_count(text: str, words: str = "whitespace") -> int:
     """Return the number of words, by default as in the release of 2022: ``text.split(" ")``.
 
-    So two spaces in a row count as an empty word. ``text.split()`` would put four of the release's
-    6,980 test queries into the wrong group.
+    So two spaces in a row count as an empty word, and an empty text has one word. ``text.split()``
+    would put four of the release's 6,980 test queries into the wrong group.
 
     Args:
         text: a query's text.
@@ -86,6 +90,8 @@ def question_matcher(
 ) -> Callable[[str], tuple[str, ...]]:
     """Return a function from a text to the groups of its question words, in the text's order.
 
+    The function returns each group once, and `()` for a text without question words.
+
     Args:
         rule: ``word`` matches complete words, as in the text of the paper. ``substring`` also
             matches "how" in "show", as in the release of 2022. Case does not matter.
@@ -118,10 +124,13 @@ def question_matcher(
 def read_question_words(path: str | Path) -> dict[str, str]:
     """Read question words, in any language: question word -> group of ``wh-words``.
 
+    Words and groups are lower-cased. An empty file gives `{}`.
+
     Args:
         path: a file of lines: question word, tab, group.
 
     Raises:
+        NotFoundError: if there is no such file.
         CollectionError: if a line is malformed or repeats a word; the error lists all such lines.
     """
     group_of: dict[str, str] = {}
@@ -215,7 +224,7 @@ class Labels:
 
     Attributes:
         path: the file.
-        shift: the shift.
+        shift: the shift, whose groups are the labels, in alphabetical order.
         rows: query_id -> line number, group and split; the split is "" if the file has none.
     """
 
@@ -234,9 +243,11 @@ class Labels:
                 ``group``, or ``query_id``, ``group`` and ``split`` (one of `SPLITS`).
 
         Raises:
-            UsageError: if the name is malformed or is the name of another shift.
+            UsageError: if the name is malformed or is the name of another shift, or the path is a
+                folder.
             NotFoundError: if there is no such file.
-            CollectionError: if the file is malformed, labels a query twice, or has only one group.
+            CollectionError: if the file is malformed or empty, labels a query twice, or has only
+                one group.
 
         Examples:
             >>> Path("labels.tsv").write_text("q1\teasy\nq2\thard\n")
@@ -272,7 +283,7 @@ class Labels:
         return cls(path, LabelledShift(name, titles).shift, rows)
 
     def ids_of(self, split: str) -> frozenset[str]:
-        """Return the queries of a split; none if the file has no splits."""
+        """Return the ids of a split's queries; none if the file has no splits."""
         return frozenset(query_id for query_id, row in self.rows.items() if row[2] == split)
 
     @property
@@ -288,7 +299,10 @@ def _check_line(
     findings: FindingLog,
     at: tuple[str, int],
 ) -> None:
-    """Add a finding for each error in a line of labels; `width`: fields of the first line."""
+    """Add a finding for each error in a line of labels.
+
+    `width` is the number of fields of the first line, `at` the path and the line number.
+    """
     if len(row) != width or width not in (2, 3):
         fix = "write query_id and group, and in all lines or none a split, separated by tabs"
         findings.add("field-count", f"the line has {len(row)} tab-separated fields", *at, fix)
@@ -311,6 +325,8 @@ def group_by_labels(
 ) -> Grouping:
     """Put every query into the group of its label; a query without a label is in no group.
 
+    Labels of other queries of the collection are ignored.
+
     Args:
         queries: the queries to group, query_id -> text.
         rule: ``labels`` is the only one.
@@ -318,8 +334,8 @@ def group_by_labels(
         collection: the collection of the queries.
 
     Raises:
-        CollectionError: if a labelled query is not in the collection, or no query of a group has a
-            relevant passage.
+        CollectionError: if a labelled query is not in the collection, or no query of a group is in
+            `queries`.
         UnknownNameError: if there is no such rule.
     """
     check_name(f"{labels.shift.name} rule", rule, labels.shift.rules)

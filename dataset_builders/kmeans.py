@@ -52,7 +52,7 @@ class Clusters:
 
     Attributes:
         centroids: shape (k, d).
-        labels: shape (n,): the nearest centroid of each row; see `assign`.
+        labels: shape (n,): the number of each row's nearest centroid; see `assign`.
         margins: shape (n,), from 0 to 1; see `assign`.
         inertia: the sum of the squared distances of all rows to their centroids.
     """
@@ -83,9 +83,10 @@ def kmeans(
         seed: the seed of the sample and of k-means++.
 
     Raises:
-        UsageError: if `k` or `iterations` is out of range, or the keys do not fit the rows or are
-            not ascending.
-        DataError: if a vector is not finite, or the sample has fewer than `k` distinct vectors.
+        UsageError: if `k` is not from 2 to n, `iterations` is below 1, the keys do not fit the rows
+            or are not ascending, or `vectors` is not a matrix of 32-bit floats.
+        DataError: if a vector is not finite or longer than 1e18, or the sample has fewer than `k`
+            distinct vectors.
     """
     if not 2 <= k <= len(vectors):
         raise UsageError(
@@ -131,7 +132,7 @@ class _Sums:
         self._sizes = np.zeros(k, np.int64)
 
     def move(self, rows: Ints, old: Labels, new: Labels) -> None:
-        """Move `rows` from their old clusters (-1 for none) to their new clusters."""
+        """Move rows, by number, from their old clusters (-1 for none) to their new clusters."""
         for labels, sign in ((old, -1), (new, 1)):
             order = np.argsort(labels, kind="stable")
             clusters, starts = np.unique(labels[order], return_index=True)
@@ -155,6 +156,7 @@ class _Sums:
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
     """Return the centroids, with each empty cluster moved to a row far from its own centroid.
 
+    If no cluster is empty, the result is the same array.
     The first empty cluster gets the farthest row, the next the farthest row with another vector;
     ties go to the first row. At least k vectors are distinct, so there are enough rows.
     """
@@ -200,7 +202,10 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
 
 
 def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -> Floats:
-    """Choose k rows of a sample by k-means++: by squared distance to the nearest earlier choice."""
+    """Choose k rows of a sample by k-means++: by squared distance to the nearest earlier choice.
+
+    It raises DataError if the sample has fewer than k distinct vectors.
+    """
     rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
     centroids = np.empty((k, vectors.shape[1]))
@@ -226,7 +231,10 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
 
 
 def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
-    """Return the `count` rows whose keys have the smallest keyed hashes, in ascending order."""
+    """Return the numbers of the `count` rows whose keys have the smallest keyed hashes, ascending.
+
+    They are all rows if there are fewer.
+    """
     if len(keys) <= count:
         return np.arange(len(keys))
     hashes = keyed_hashes(keys, f"{seed}/k-means/sample")
@@ -234,7 +242,7 @@ def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
 
 
 def _uniform(seed: int, turn: int) -> float:
-    """Return a number from 0 to 1, exclusive, that depends on the seed and the turn alone."""
+    """Return a number from 0 to below 1 that depends on the seed and the turn alone."""
     return (keyed_number(str(turn), f"{seed}/k-means/draw") >> 11) * 2.0**-53
 
 
@@ -250,7 +258,7 @@ def _check_keys(keys: Sequence[str], rows: int) -> None:
 
 
 def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
-    """Return the nearest centroid of each row, and how clearly it is the nearest.
+    """Return the number of each row's nearest centroid, and how clearly it is the nearest.
 
     Args:
         vectors: shape (n, d), finite; may be a memory map, which is read in blocks.
@@ -263,8 +271,8 @@ def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
         depend on the scale of the encoder.
 
     Raises:
-        UsageError: if the shapes or types do not fit together.
-        DataError: if a value is not finite, or a vector is longer than 1e18.
+        UsageError: if there are fewer than 2 centroids, or the shapes or types do not fit together.
+        DataError: if a value is not finite, or a vector or centroid is longer than 1e18.
     """
     norms, _ = measure(vectors)
     if centroids.ndim != 2 or len(centroids) < 2 or centroids.shape[1] != vectors.shape[1]:
@@ -289,6 +297,7 @@ def squared_distances(
 ) -> Floats:
     """Return the squared distance of each pair of a row and a cluster, in 64 bits.
 
+    Pair i is row ``rows[i]`` of `vectors` and row ``clusters[i]`` of `centroids`.
     Every operation is one correctly rounded addition or multiplication of 64-bit floats, in a fixed
     order. So the result is the same on every processor, to the last bit.
     """
@@ -356,12 +365,12 @@ class _Proposals:
 def two_nearest(
     vectors: Vectors, norms: Floats, centroids: Floats, *, only_labels: bool = False
 ) -> tuple[Labels, Floats, Floats]:
-    """Return the nearest centroid of each row, and the two smallest squared distances.
+    """Return the number of each row's nearest centroid, and the two smallest squared distances.
 
     Args:
         vectors: shape (n, d).
         norms: the lengths of the vectors, shape (n,).
-        centroids: shape (k, d); ties go to the lower index.
+        centroids: shape (k, d), k at least 2; ties go to the lower index.
         only_labels: compute 64-bit distances only for rows without a sure proposal. The returned
             distances are then undefined.
     """
@@ -388,7 +397,10 @@ def two_nearest(
 
 
 def _two_largest(scores: Vectors) -> tuple[Ints, Floats, Floats]:
-    """Return for each row the column of the largest value, this value, and the second largest."""
+    """Return for each row the column of the largest value, this value, and the second largest.
+
+    For a tie the column is the first, and both values are equal.
+    """
     rows = np.arange(len(scores))
     best = scores.argmax(axis=1)
     first = scores[rows, best]
@@ -406,7 +418,7 @@ def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
 def _decide(
     block: Vectors, contenders: NDArray[np.bool_], centroids: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Return each row's nearest centroid, and its two smallest squared distances.
+    """Return the number of each row's nearest centroid, and its two smallest squared distances.
 
     `contenders` selects the centroids to compare, at least two per row.
     """
@@ -418,7 +430,10 @@ def _decide(
 
 
 def margins_of(nearest: Floats, second: Floats) -> Floats:
-    """Return the margins of rows from their two smallest squared distances; see `assign`."""
+    """Return the margins of rows from their two smallest squared distances; 0 if both are 0.
+
+    See `assign`.
+    """
     ratio = np.ones_like(nearest)
     np.divide(np.sqrt(nearest), np.sqrt(second), out=ratio, where=second > 0)
     return 1 - ratio

@@ -52,15 +52,18 @@ def sample_negatives(
 ) -> Iterator[tuple[str, ...]]:
     """Choose negatives for each training query: passages that BM25 ranks high, not judged relevant.
 
+    A query with too few candidates gets other passages of the collection.
+
     Args:
         index: the index of the collection.
         rows: the training queries.
-        count: negatives per query.
+        count: negatives per query; 0 gives empty tuples.
         depth: number of first passages of the ranking that are candidates, e.g. 1000.
         seed: the seed of the random choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
+        `count` doc_ids for each row, in the order of the rows; candidates by keyed hash, ascending,
+        then other passages.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
@@ -89,12 +92,13 @@ def ranked_negatives(
     Args:
         ids: the doc_ids of the collection.
         rows: the training queries.
-        rankings: one ranking for each row; all of its passages are candidates.
+        rankings: one ranking for each row; all of its passages are candidates, and must be in
+            `ids`.
         count: negatives per query, at least 1.
         seed: the seed of the random choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
+        `count` doc_ids for each row; see `sample_negatives`.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
@@ -123,7 +127,7 @@ def random_negatives(
         seed: the seed of the random choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows.
+        `count` doc_ids for each row, in the order of the rows; by draw.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
@@ -144,8 +148,8 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
 
     Returns:
         A function that takes queries and their candidates, of shape ``(queries, candidates)`` with
-        -1 for none. It returns the negatives, of shape ``(queries, count)``; by keyed hash,
-        ascending. Candidates and negatives are row numbers of the collection.
+        -1 for none. It returns the negatives, of shape ``(queries, count)``; see
+        `sample_negatives`. Candidates and negatives are row numbers of the collection.
     """
     key = f"{seed}/negatives"
     hashes = _hashes(ids.ids)
@@ -180,7 +184,7 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
 
 
 def _relevant(ids: PassageIds, queries: Sequence[Row]) -> list[list[int]]:
-    """Return for each query the row numbers of its relevant passages in the collection."""
+    """Return for each query the row numbers of its relevant passages; others have no row."""
     places = iter(ids.rows([doc_id for query in queries for doc_id in query.relevant_doc_ids]))
     return [
         [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
@@ -196,7 +200,10 @@ def _draw(
     count: int,
     key: str,
 ) -> list[int]:
-    """Return a query's negatives, filled up to `count` with passages that are not relevant."""
+    """Return a query's negatives, filled up to `count` with passages that are not relevant.
+
+    All passages are row numbers. It raises DataError if the collection has too few.
+    """
     drawn = list(drawn)
     taken = {*drawn, *relevant}
     if len(ids) - len(taken) < count - len(drawn):
@@ -219,7 +226,7 @@ _LARGEST = np.iinfo(np.uint64).max
 
 
 def _hashes(names: Iterable[str], key: str = "") -> npt.NDArray[np.uint64]:
-    """Return the keyed hash of each name, little-endian."""
+    """Return the keyed hash of each name as a little-endian integer."""
     return np.frombuffer(keyed_hashes(names, key), "<u8")
 
 
@@ -232,7 +239,10 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class _NegativesBlock:
-    """A block of training queries, and all settings that determine their negatives."""
+    """A block of training queries, and all settings that determine their negatives.
+
+    `queries` contains the query_id, the text and the relevant doc_ids of each query.
+    """
 
     passages: str
     parameters: Bm25Parameters
@@ -267,19 +277,19 @@ def mine_negatives(
         rows: the training queries, each once, sorted by query_id.
         work: the folder of the blocks, unless the engine has a store.
         passages: the digest of the collection's passages; see `digests.ContentDigest`.
-        count: negatives per query.
+        count: negatives per query, at least 1.
         depth: number of first passages of the ranking that are candidates.
         seed: the seed of the random choice.
         block_queries: queries per block.
         words: how texts are divided into words (`WORDS`).
 
     Returns:
-        The blocks, in the order of the rows: doc_ids in UTF-8, of shape ``(queries, count)``; by
-        keyed hash, ascending.
+        The blocks, in the order of the rows: doc_ids in UTF-8, of shape ``(queries, count)``.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
         UsageError: if the machines of a cluster cannot find the collection.
+        MissingExtraError: if the extra bm25 is not installed.
     """
     engine = engine_in_use()
     parameters = Bm25Parameters(depth=depth, words=words)
@@ -316,7 +326,7 @@ def mine_negatives(
 
 
 def _negatives(block: _NegativesBlock) -> npt.NDArray[np.bytes_]:
-    """Return the doc_ids of a block's negatives; see `mine_negatives`."""
+    """Return the doc_ids of a block's negatives, of shape ``(queries, count)``, in UTF-8."""
     choose = block.chooser()
     rows = [
         Row.judged(query_id, text, "", dict.fromkeys(relevant, 1))
