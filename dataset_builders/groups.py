@@ -224,7 +224,7 @@ class Labels:
 
     Attributes:
         path: the file.
-        shift: the shift, whose groups are the labels, in alphabetical order.
+        shift: the shift, with the file's groups in alphabetical order.
         rows: query_id -> line number, group and split; the split is "" if the file has none.
     """
 

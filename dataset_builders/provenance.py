@@ -94,7 +94,10 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
 
 
 def licence_of(manifest: Manifest) -> str:
-    """Return the licence of a data set, also if its manifest is old and has no licence."""
+    """Return the licence of a data set, as `decide_licence` returns it.
+
+    If an old manifest has none, it follows from the collection.
+    """
     if manifest.edition != "rebuilt":
         return MS_SHIFT
     return str(manifest.collection.get("licence") or decide_licence(manifest.collection))
@@ -128,7 +131,10 @@ def licence_terms(manifest: Manifest) -> str:
 
 
 def origin_of(collection: Mapping[str, Any], edition: str = "rebuilt") -> str:
-    """Return the origin of a data set's queries: `MS_MARCO`, `GENERATED` or `OTHER`."""
+    """Return the origin of a data set's queries: `MS_MARCO`, `GENERATED` or `OTHER`.
+
+    Imported editions are from MS MARCO.
+    """
     layout, name = collection.get("layout"), str(collection["name"])
     from_ms_marco = layout == "ir_datasets" and _FROM_MS_MARCO.search(name)
     if from_ms_marco or edition != "rebuilt":

@@ -107,7 +107,10 @@ class TrainingRow(NamedTuple):
 
 
 def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
-    """Yield ``(line number, row)`` of the training file; malformed lines become findings."""
+    """Yield ``(line number, row)`` of the training file, without the header line.
+
+    Malformed lines become findings and are skipped. After a wrong header line there are no rows.
+    """
     rows = tsv_rows(path, TRAINING_COLUMNS, findings)
     first = next(rows, None)
     if first is None or first[1] != list(TRAINING_COLUMNS):
@@ -156,7 +159,7 @@ class OfficialTestSet:
         group: e.g. ``"C2"``.
         queries: query_id -> text, in the order of the file.
         relevant: query_id -> doc_id -> relevance, at least 1, of the relevant passages, sorted by
-            doc_id; for every query of the qrels.
+            doc_id; for every query of the qrels, also without relevant passages.
     """
 
     shift: str
@@ -183,8 +186,8 @@ class OfficialRelease:
         shifts: the shifts with the released splits. A query may be in the test sets of two groups
             of question words: the table then has one row for each.
         report: the manifest's facts on the import; JSON values only.
-        joined: query_id -> its row, for every query of the training file that is in the collection,
-            whether or not a shift trains on it.
+        joined: query_id -> its row, for every query of the training file that is in the collection
+            with a relevant passage, whether or not a shift trains on it.
     """
 
     shifts: tuple[ShiftSplits, ...]
@@ -257,7 +260,10 @@ def _read_queries(path: Path, findings: FindingLog) -> dict[str, str]:
 
 
 def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
-    """Read ``{query_id: {doc_id: relevance}}``, objects as pairs, to detect repeated keys."""
+    """Return query_id -> doc_id -> relevance of the relevant passages in a JSON file.
+
+    Objects are read as pairs, to detect repeated keys. Malformed parts become findings.
+    """
     name, fix = str(path), "write an object {query_id: {doc_id: relevance}}"
     try:
         raw = json.loads(path.read_bytes(), object_pairs_hook=tuple)
@@ -394,6 +400,10 @@ def _read_training(
 
     Returns:
         query_id -> row of the joined queries, and the report on rows: JSON values.
+
+    Raises:
+        CollectionError: if the file is malformed.
+        DataError: if no row joins the collection.
     """
     relevant = collection.relevant
     ids: dict[str, list[str]] = {}

@@ -65,7 +65,7 @@ class Copy(NamedTuple):
     """The user's copy of MS MARCO, from which a slice is cut.
 
     Attributes:
-        passages: id and text of each passage, in any order.
+        passages: id and text of each passage, in any order; can be iterated once.
         queries: query_id -> text.
         qrels: query_id -> doc_id -> relevance.
     """
@@ -104,7 +104,7 @@ def open_copy(source: str | Path) -> Copy:
 
     Raises:
         NotFoundError: if there is no such folder or id.
-        CollectionError: if rows are malformed.
+        CollectionError: if rows are malformed; for passages, when they are iterated.
     """
     folder = Path(source).expanduser()
     if (folder / "collection.tsv").is_file():
@@ -146,15 +146,16 @@ def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> Built
 
     Args:
         name: a name in `SLICES`.
-        source: the copy; see `open_copy`. `None` if the folder contains the slice.
+        source: the copy; see `open_copy`. `None` if the folder contains the slice, which is then
+            not cut again.
         folder: the folder to write; it appears only when it is complete.
 
     Raises:
         UnknownNameError: if there is no such slice.
         UsageError: if the folder does not contain the slice and `source` is `None`, or if the
             folder contains other files.
-        DataError: if the copy lacks passages, queries or judgements of the slice, or if more than
-            1% of its texts differ.
+        DataError: if the copy lacks passages or queries of the slice, has other judgements, or if
+            more than 1% of its texts differ.
         NotFoundError, CollectionError: see `open_copy`.
     """
     check_name("slice", name, SLICES)
@@ -256,9 +257,10 @@ def publish_slice(
 
     Args:
         path: the Parquet file to write.
-        passages: doc_id -> text; ids are integers.
-        queries: query_id -> text; ids are integers.
-        qrels: query_id -> doc_id -> relevance; other pairs than the slice's are ignored.
+        passages: doc_id -> text; ids are integers as strings.
+        queries: query_id -> text; ids are integers as strings.
+        qrels: query_id -> doc_id -> relevance; other pairs than the slice's, and relevances below
+            1, are ignored.
         tests: the ids of the official test queries.
     """
     tests = set(tests)

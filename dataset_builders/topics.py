@@ -75,7 +75,7 @@ _SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
 
 def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
-    """Yield tables of a built data set that are not splits.
+    """Yield tables of a built data set that are not splits, by their paths in it.
 
     Raises:
         IntegrityError: if a file is missing, or its digest differs from the manifest.
@@ -95,7 +95,8 @@ def read_topics(dataset: Dataset) -> Clustering:
 
     Raises:
         DataError: if the data set has no topics built by this package.
-        IntegrityError: if a file is missing, or its digest differs from the manifest.
+        IntegrityError: if a file is missing, its digest differs from the manifest, or the two files
+            are not of one clustering.
     """
     for name in (ASSIGNMENTS, CENTROIDS):
         if name not in dataset.manifest.files:
@@ -114,7 +115,8 @@ def read_buckets(dataset: Dataset) -> Clustering:
     """Read the buckets of a built data set.
 
     Raises:
-        IntegrityError: if a file is missing, or its digest differs from the manifest.
+        IntegrityError: if a file is missing, also because no buckets were built, or its digest
+            differs from the manifest.
     """
     assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
     parameters = dataset.manifest.shifts["resttest"]["parameters"]
@@ -153,7 +155,10 @@ def _grouping(
     tables: Mapping[str, pa.Table],
     words: str,
 ) -> Grouping:
-    """Return the groups of clustered queries, with their top terms, examples and margins."""
+    """Return the groups of clustered queries, with their top terms, examples and margins.
+
+    It raises DataError if the clustering has other queries.
+    """
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
     terms = top_terms(
@@ -213,7 +218,7 @@ def group_by_topic(
         collection: the queries' collection.
         seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
-        topic_size: approximate number of queries per topic; see `clusters.TOPIC_SCALE_RULE`.
+        topic_size: queries at which a topic stops growing; see `clusters.TOPIC_SCALE_RULE`.
         published: clusters to use; then no query is embedded.
         encoder: see `clusters.embed_for_groups`.
         pooling: see `clusters.embed_for_groups`.
@@ -221,7 +226,9 @@ def group_by_topic(
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
+        UsageError: if `topic_size` is below 1.
         NotFoundError: if there is no such encoder.
+        MissingExtraError: if the encoder's libraries are not installed.
         DataError: if there are too few queries, or the published clusters have other queries.
     """
     shift = shift_of_rule("topics", rule)
@@ -304,8 +311,9 @@ def replay_topics(
 
     Raises:
         DataError: if the data set publishes no clusters, or the collection has other queries.
+        IntegrityError: if a file of clusters is missing or was changed.
         UsageError: if the data set was imported, is a small part of a build with given test
-            queries, or has a shift with sizes or with labels.
+            queries, or has a shift with sizes or with labels; and as in `build_dataset`.
     """
     dataset = open_dataset(published)
     manifest = dataset.manifest
@@ -356,7 +364,10 @@ def replay_topics(
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the given test queries of a build; `None` if they were sampled."""
+    """Return the given test queries of a build; `None` if they were sampled.
+
+    It raises UsageError if the data set holds only a small part of them.
+    """
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None
@@ -395,7 +406,9 @@ def verify_topics(
 
     Raises:
         DataError: if the data set publishes no clusters, or the collection has other queries.
-        NotFoundError: if there is no such encoder.
+        IntegrityError: if a file of clusters is missing or was changed.
+        NotFoundError: if there is no such data set or encoder.
+        MissingExtraError: if the encoder's libraries are not installed.
     """
     clustering, embeddings, facts, line = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, clustering.centroids)
@@ -425,8 +438,9 @@ def retrain_topics(
     Returns:
         ``same_bytes`` and ``same_encoder``: see `verify_topics`. ``identical``: whether every query
         is in its published cluster. ``regrouped``: the share of queries whose topic changes, where
-        a new topic gets the name of the published topic with most common queries. ``passed``:
-        whether the clusters are identical or the embeddings differ.
+        a new topic gets the name of the published topic with most common queries, and queries in no
+        topic count as one more topic. ``passed``: whether the clusters are identical or the
+        embeddings differ.
 
     Raises:
         UsageError: if the data set is a small part of a build with given test queries.
@@ -470,7 +484,10 @@ def retrain_topics(
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
 ) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
-    """Return the published topics, new embeddings, and their comparison, as facts and as a note."""
+    """Return the published topics, new embeddings, and their comparison, as facts and as a note.
+
+    The facts are ``same_bytes`` and ``same_encoder``; see `verify_topics`.
+    """
     published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
     _check_queries(published, queries, collection, SHIFTS["topics"])

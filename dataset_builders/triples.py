@@ -102,8 +102,9 @@ def add_triples(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: for a shift that is not in the data set.
-        UsageError: if `count` is below 1, the seed is beyond 64 bits, the data set was built from
-            another collection or has no training queries, or another process is writing it.
+        UsageError: if `count` or `depth` is below 1, the seed is beyond 64 bits, the data set was
+            built from another collection or has no training queries, or another process is writing
+            it or has rebuilt it in the meantime.
         DataError: if the collection has too few passages for `count` negatives, or none that is
             relevant to a config's training queries.
         MissingExtraError: if the extra bm25 is not installed.
@@ -167,7 +168,7 @@ def add_triples(
 
 
 def _configs(dataset: Dataset, shifts: ShiftNames) -> list[str]:
-    """Return the configs whose training queries get triples."""
+    """Return the configs whose training queries get triples; UsageError if there are none."""
     manifest = dataset.manifest
     wanted = shift_names(shifts, manifest.shifts, f"shift in {dataset.folder}")
     configs = [
@@ -189,6 +190,10 @@ def _trainable(
     collection: Collection, queries: Mapping[str, Row]
 ) -> tuple[ContentDigest, list[Row]]:
     """Read the passages once, for their digest and to find the relevant passages.
+
+    Args:
+        collection: the passages.
+        queries: query_id -> row.
 
     Returns:
         The digest, and the queries with a relevant passage in the collection, sorted by query_id.
@@ -223,13 +228,13 @@ def _write_shards(
     Args:
         stem: the beginning of the files' paths.
         rows: all training queries, sorted by query_id.
-        places: the row numbers of the config's queries, ascending.
+        places: the positions of the config's queries in `rows`, ascending.
         negatives: the negatives of all queries; see `mine_negatives`.
         count: negatives per query.
         every_pair: see `add_triples`.
 
     Returns:
-        The paths of all files.
+        The paths of all files, in the order of their triples.
     """
     paths = []
     names = [block.name for block in negatives]
@@ -251,7 +256,10 @@ def _write_shards(
 
 
 def _read_negatives(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
-    """Return the negatives of the queries in some rows, one query after the other."""
+    """Return the negatives of some queries, one query after the other.
+
+    `places` are the queries' positions among all training queries, ascending.
+    """
     blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
     columns = []
     for block in np.unique(blocks).tolist():
@@ -263,7 +271,10 @@ def _read_negatives(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa
 def _triples(
     rows: Sequence[Row], negatives: pa.StringArray, count: int, *, every_pair: bool
 ) -> pa.Table:
-    """Pair the negatives of each query with its relevant passages in turn."""
+    """Return triples that pair the negatives of each query with its relevant passages in turn.
+
+    `negatives` contains `count` doc_ids per row.
+    """
     positives = [doc_id for row in rows for doc_id in row.relevant_doc_ids]
     relevant = np.array([len(row.relevant_doc_ids) for row in rows])
     sizes = np.maximum(relevant if every_pair else 0, np.full_like(relevant, count))
@@ -284,7 +295,10 @@ def _add(
     facts: Mapping[str, Any],
     pairs: Mapping[str, Mapping[str, int]],
 ) -> Manifest:
-    """Add the files to the data set, and their entries to its manifest."""
+    """Add the files to the data set, and return its manifest with their entries.
+
+    `shards` is config -> files, `pairs` config -> its counts of pairs.
+    """
 
     def with_triples(folder: Path, manifest: Manifest) -> Manifest:
         configs = dict(manifest.configs)

@@ -98,7 +98,7 @@ EDITS: Mapping[str, int] = MappingProxyType(
 
 
 def _edit(kind: str, word: str, draws: KeyedDraws) -> str:
-    """Return a word with an edit at a random position."""
+    """Return a word with an edit at a random position; the result may equal the word."""
     removed = EDITS[kind]
     place = draws.below(len(word) - (kind == "swap"))
     typed = word[place : place + removed][::-1] if kind == "swap" else ""
@@ -136,7 +136,7 @@ EDIT_KINDS = (UNCHANGED, *EDITS, OTHER)
 
 
 def find_edit(text: str, variant: str) -> str:
-    """Return the kind of edit between a query and its variant, regardless of case and outer spaces.
+    """Return the kind of edit between a query and its variant, regardless of case and extra spaces.
 
     Returns:
         One of `EDIT_KINDS`.
@@ -179,7 +179,8 @@ def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Sum
         variants: variants of these queries.
 
     Returns:
-        ``queries``: their number. ``edits``: method -> kind of edit -> number of variants.
+        ``queries``: the number of `texts`. ``edits``: method -> every kind of edit -> number of
+        variants, 0 for none.
     """
     counts: dict[str, Counter[str]] = {}
     for variant in variants:
@@ -245,7 +246,7 @@ _FILE = re.compile(r"queries\.(?P<set>.+)\.(?P<method>typo(?P<number>[1-9][0-9]*
 
 
 def has_variants(checkout: Path) -> bool:
-    """Return whether a folder contains published variants; see `import_variants`."""
+    """Return whether a folder or its subfolders have file names of published variants."""
     return checkout.is_dir() and any(checkout.rglob("queries.*.typo*.tsv"))
 
 
@@ -258,11 +259,12 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         queries: the set: ``dev.small``, ``dl2019`` or ``dl2020``.
 
     Returns:
-        The original queries, query_id -> text; and their variants by the methods ``typo1`` to
-        ``typo10``, each in the order of its file.
+        The original queries, query_id -> text; and their variants by the methods ``typo1``,
+        ``typo2`` and so on, one per file, each in the order of its file.
 
     Raises:
-        NotFoundError: if there is no such folder, or it contains no variants.
+        NotFoundError: if there is no such folder, or it contains no variants or no original
+            queries.
         UnknownNameError: if it contains no variants of this set.
         DataError: if the checkout contains two different files of one set and number.
         CollectionError: if a file is malformed, or its queries are not the queries of the set.

@@ -69,11 +69,12 @@ def write_dataset(
 ) -> Manifest:
     """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
-    The folder appears, or replaces an earlier build, only when all files are written.
+    The folder appears, or replaces an earlier build, only when all files are written. A split
+    without rows has no file and no entry.
 
     Args:
         folder: the folder to write; its parents are created.
-        shifts: the splits of each shift; their configs are written in this order.
+        shifts: the splits of each shift, at least one; their configs are written in this order.
         edition: ``rebuilt`` or ``official-2022``.
         collection: the manifest's facts on the collection; see `Collection.provenance`.
         parameters: the parameters that all shifts share, e.g. the seed.
@@ -85,7 +86,8 @@ def write_dataset(
         The manifest of the written data set.
 
     Raises:
-        UsageError: if the folder is not an earlier build, or replacing it would lose files.
+        UsageError: if the folder is not empty and not an earlier build, replacing it would lose
+            files, or another process is writing it.
     """
     with replace_folder(folder) as unfinished:
         check_dataset_target(
@@ -138,8 +140,8 @@ def check_dataset_target(
             data set of another collection.
 
     Raises:
-        UsageError: if the folder is not an earlier build, if replacing it would lose files, or if
-            the collection's name cannot be written into a manifest.
+        UsageError: if the folder is not empty and not an earlier build, if replacing it would lose
+            files, or if the collection's name cannot be written into a manifest.
     """
     check_collection_name(collection)
     if not folder.exists():
@@ -177,12 +179,15 @@ def check_dataset_target(
 
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Return the files in a data set's folder that are not in its manifest, except hidden files."""
+    """Return the sorted paths of files in a data set's folder that are not in its manifest.
+
+    Hidden files, and files in hidden folders, are omitted.
+    """
     return sorted(name for name in _files_in(folder) - manifest.paths() if "/." not in f"/{name}")
 
 
 def _files_in(folder: Path) -> set[str]:
-    """Return the names of the files and links in a folder and its subfolders."""
+    """Return the paths, relative to a folder, of the files and links in it and its subfolders."""
     paths = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
     return {path.relative_to(folder).as_posix() for path in paths}
 
@@ -202,7 +207,10 @@ def _facts(cut: ShiftSplits, words: str) -> dict[str, object]:
 
 
 def _with_lines(table: pa.Table) -> pa.Table:
-    """Return rows with their canonical forms, computed once, as a row is in several configs."""
+    """Return rows with two columns of their canonical forms, with and without text.
+
+    They are computed once, as a row is in several configs.
+    """
     table = table.append_column(_LINE, row_lines(table))
     return table.append_column(_LINE_WITHOUT_TEXT, row_lines(table, texts=False))
 

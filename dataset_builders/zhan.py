@@ -72,7 +72,7 @@ def read_resttest(
         NotFoundError: if the folder is not a checkout, or a bucket's file is missing.
         CollectionError: if a file is malformed.
         DataError: if the buckets are not a partition of the queries, the files of the buckets
-            contradict each other, or the collection lacks queries.
+            contradict each other, a relevance is below 1, or the collection lacks queries.
     """
     shift = get_shift("resttest")
     files = {name: folder / name for group in shift.groups for name in _names(group)}
@@ -173,7 +173,8 @@ class NeighbourOrder:
 
     Attributes:
         order: shape (n,): row numbers of the training queries, the nearest first.
-        ranks: shape (n,): the best rank of each training query for a test query, from 1.
+        ranks: shape (n,): the best rank of each training query, by row number, for any test query,
+            from 1.
         cosines: shape (n,): its cosine with this test query.
     """
 
@@ -182,10 +183,11 @@ class NeighbourOrder:
     cosines: Floats
 
     def depths(self, size: int) -> dict[str, int]:
-        """Return I and E of the two sets of a size.
+        """Return ``I`` and ``E`` of the two training sets of `size` queries each.
 
         ``I`` is the last rank in the interpolation set; not all queries of this rank may be in it.
-        The extrapolation set contains none of the ``E`` nearest neighbours of any test query.
+        The extrapolation set contains none of the ``E`` nearest neighbours of any test query; ``E``
+        may be 0.
         """
         last, first = (int(self.ranks[self.order[place]]) for place in (size - 1, -size))
         return {"I": last, "E": first - 1}
@@ -200,7 +202,7 @@ def rank_by_best_cosine(train: Vectors, test: Vectors) -> NeighbourOrder:
 
     Args:
         train: shape (n, d); earlier rows win ties; may be a memory map.
-        test: shape (m, d).
+        test: shape (m, d), m at least 1. A row of zeros has cosine 0 with all rows.
     """
     count = len(train)
     centres = unit_rows(test)
@@ -297,7 +299,7 @@ def resample_training(
         rule: ``nearest`` is the only one.
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
             judgements may be graded. Several folders form one test set.
-        sizes: numbers of training queries of a set, 1 or more.
+        sizes: at least one number of training queries of a set, each 1 or more.
         encoder: see `embed_for_groups`.
         pooling: see `embed_for_groups`.
         words: see `embed_for_groups`.
@@ -310,8 +312,8 @@ def resample_training(
         NotFoundError: if there is no such folder or encoder.
         CollectionError: if a test set is malformed.
         UsageError: if a size is too large; the message contains the largest possible size.
-        DataError: if test queries are among the training queries or in two test sets, or if none
-            has a relevant passage.
+        DataError: if test queries are among `queries` or in two test sets, or if none has a
+            relevant passage.
     """
     family = shift_of_rule("restrain", rule)
     tests = _read_tests(test_sets)
@@ -372,7 +374,10 @@ _TRAIN, _TEST = "train/", "test/"
 
 
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
-    """Return the test queries that have a relevant passage, sorted by query_id."""
+    """Return the test queries that have a relevant passage, sorted by query_id.
+
+    It raises DataError if there are none, or two folders have a common query.
+    """
     rows: dict[str, Row] = {}
     for folder in folders:
         extra, _ = read_test_folder("test", Path(folder).expanduser())

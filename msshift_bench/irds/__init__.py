@@ -36,7 +36,7 @@ def register(
         collection: the collection of the passages: a folder, an ir_datasets id or ``mini``. For a
             data set built from ``mini`` or an ir_datasets id, the default is that collection; for
             others, it is the environment variable ``MSSHIFT_COLLECTION``. Without a collection,
-            only methods ``docs_*`` fail.
+            only methods that read passages fail, with NotFoundError.
 
     Returns:
         The registered ids, in the order of the manifest.

@@ -54,7 +54,9 @@ class IrdsEntry(ir_datasets.Dataset):  # type: ignore[misc]
 
 
 def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, IrdsEntry]:
-    """Return id -> entry of every split, in the order of the manifest.
+    """Return id -> entry of every split of queries, in the order of the manifest.
+
+    Triples are in the entry of their training queries.
 
     Args:
         dataset: the data set.
@@ -193,7 +195,7 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
         return GenericQuery if self._held_out else ShiftQuery
 
     def queries_lang(self) -> str:
-        """Return the language, by ISO 639-1."""
+        """Return ``en`` (ISO 639-1), also for queries in another language."""
         return "en"
 
     def queries_count(self) -> int:
@@ -203,11 +205,14 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
         return sum(1 for _ in self.rows())
 
     def queries_metadata(self) -> Mapping[str, object]:
-        """Return the number of queries."""
+        """Return ``count``, the number of queries."""
         return {"count": self.queries_count()}
 
     def queries_store(self) -> Docstore:
-        """Return a store of the queries by id, for ``ir_datasets lookup --qid``."""
+        """Return a store of the queries by id, for ``ir_datasets lookup --qid``.
+
+        It omits unknown ids.
+        """
         return _QueryStore(self)
 
 
@@ -224,7 +229,7 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
     """The judgements of relevant passages of a split's queries."""
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
-        """Yield every judgement."""
+        """Yield every judgement with a relevance of at least 1."""
         for row, _ in self.rows():
             for doc_id, relevance in row.relevant.items():
                 yield TrecQrel(row.query_id, doc_id, relevance, "0")
@@ -246,7 +251,7 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
         return sum(self._levels().values())
 
     def qrels_metadata(self) -> Mapping[str, object]:
-        """Return the number of judgements, in total and per level of relevance."""
+        """Return ``count``, the number of judgements, and ``fields``, the counts by relevance."""
         levels = {str(level): count for level, count in self._levels().items()}
         counts = {"relevance": {"counts_by_value": levels}}
         return {"count": sum(levels.values()), "fields": counts}
@@ -269,7 +274,7 @@ class SplitTriples(_OfSplit, BaseDocPairs):  # type: ignore[misc]
         return self._dataset.manifest.configs[f"{self._config}{TRIPLES}"]["train"].rows
 
     def docpairs_metadata(self) -> Mapping[str, object]:
-        """Return the number of triples."""
+        """Return ``count``, the number of triples."""
         return {"count": self.docpairs_count()}
 
 
@@ -364,6 +369,10 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
     ) -> PickleLz4FullStore:
         """Return the store of passages by id; it is written to disk at its first use.
 
+        Args:
+            field: the field of the ids, ``doc_id``.
+            options: the options of ir_datasets' stores.
+
         Raises:
             NotFoundError: if no collection is given.
             UsageError: if the collection has other passages than the data set's collection.
@@ -378,7 +387,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         )
 
     def docs_count(self) -> int:
-        """Return the number of passages, counted once."""
+        """Return the number of passages, counted once; the errors are as in `docs_store`."""
         return self._count
 
     @cached_property
@@ -387,16 +396,16 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         return store.count() if store.built() else sum(1 for _ in self._passages())
 
     def docs_lang(self) -> str:
-        """Return the language, by ISO 639-1."""
+        """Return ``en`` (ISO 639-1), also for passages in another language."""
         return "en"
 
     def docs_metadata(self) -> Mapping[str, object]:
-        """Return the number of passages; `{}` if no collection is given."""
+        """Return ``count``, the number of passages; `{}` if no collection is given."""
         return {} if self._given is None else {"count": self.docs_count()}
 
 
 class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
-    """A store that appears only when complete; two processes would fill ir_datasets' twice."""
+    """A store that appears only when complete; two processes would fill its base class twice."""
 
     def build(self) -> None:
         if self.built():

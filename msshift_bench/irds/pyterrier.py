@@ -40,7 +40,10 @@ class MsShiftProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
         return pt.get_dataset(f"irds:{DATASET_NAME}/{name}")
 
     def list_dataset_names(self) -> Iterable[str]:
-        """Return the names of all splits, for `get_dataset`; an empty list without a data set."""
+        """Return the names of all splits, for `get_dataset`.
+
+        Without a data set or ir_datasets, the list is empty.
+        """
         try:
             return list(_names())
         except MissingError:

@@ -80,8 +80,9 @@ class _Domain:
 class _Entity:
     """One entity: its name, the value of each fact, and the facts of each part (passage).
 
-    ``parts[p]`` are the facts of part ``p``. ``repeats`` maps a part to a fact of another part that
-    it also states.
+    ``parts[p]`` are the facts of part ``p``, as positions in the domain's `facts`. ``repeats`` maps
+    a part to a fact of another part that it also states. Passages call the entity ``subject`` or
+    ``alias``.
     """
 
     domain: _Domain
@@ -98,7 +99,7 @@ class _Entity:
 
 
 def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
-    """Yield the passages of the collection of `size` passages; 30 to 70 words each.
+    """Yield the passages of the collection of `size` passages; 38 to 70 words each.
 
     Args:
         size: 1 to `MAX_SIZE`; each size is a different, fixed collection.
@@ -125,7 +126,10 @@ def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
 
 
 def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
-    """Yield the judgements, by query: every passage that states the requested fact.
+    """Yield the judgements, by query: every passage that states the requested fact, relevance 1.
+
+    Args:
+        size: the number of passages of the collection, see `passages`.
 
     Raises:
         UsageError: if `size` is out of range.
@@ -145,7 +149,7 @@ def _check(size: int) -> None:
 
 @cache
 def _domain(name: str) -> _Domain:
-    """Read ``domains/<name>.txt``.
+    """Return the domain in ``domains/<name>.txt``.
 
     The first lines define the names and the fillers. Then follow `FACTS` facts, each a block::
 
@@ -212,7 +216,7 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
 
 
 def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
-    """Return the kind and the stem of entity `number`; no other entity has the same pair.
+    """Return the kind and the stem of entity `number`; no other entity of its domain has both.
 
     The stride through a domain's names has no common factor with their number. So all names are
     different.
@@ -246,7 +250,7 @@ def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: KeyedDig
 
 
 def _locate_passage(index: int) -> tuple[str, int, int]:
-    """Return the domain, the entity and the part of passage `index`."""
+    """Return the domain's name, the entity's number and the part's number of passage `index`."""
     block, domain = divmod(index, len(DOMAINS))
     number, part = divmod(block, PARTS)
     return DOMAINS[domain], number, part
@@ -273,7 +277,9 @@ def _passage_text(size: int, index: int) -> str:
 
 
 def find_fact(size: int, index: int) -> tuple[int, int]:
-    """Return the passage that query `index` asks for, and the position of its fact in the passage.
+    """Return the passage that query `index` asks for, and the position of its fact in the part.
+
+    Both are numbers; the position is 0 or 1.
 
     Every two passages have three queries: one each, and a third for a random one of them.
     """
@@ -294,7 +300,10 @@ def _query_id(index: int) -> str:
 
 
 def fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
-    """Return the entity of a passage, and the number of the fact at a position in the passage."""
+    """Return the entity of a passage, and the number of a fact in the entity's domain.
+
+    `place` is the fact's position in the part, without repeated facts.
+    """
     domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
     return entity, entity.parts[part][place]
@@ -315,7 +324,7 @@ def _query_text(size: int, index: int) -> str:
 
 
 def _relevant(size: int, index: int) -> Iterator[int]:
-    """Yield the passages that state the fact of query `index`."""
+    """Yield the indices of the passages that state the fact of query `index`, ascending."""
     queried, place = find_fact(size, index)
     entity, fact = fact_at(size, queried, place)
     part = queried // len(DOMAINS) % PARTS
