@@ -1,7 +1,7 @@
 """Audits: count the errata of the official release, and the leaked test queries of a data set.
 
 Errata are, for example, queries without text, queries in two groups, and rules that differ from the
-paper's text. They change the meaning of a score. `audit_release` counts them, and makes no verdict.
+paper's text. `audit_release` counts them, and makes no verdict.
 `add_split_leakage` counts the test queries of a built data set that have near-duplicates in
 training, and writes the counts into its manifest.
 """
@@ -247,7 +247,7 @@ def _overlaps(members: Mapping[str, set[str]]) -> Overlaps:
 def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
     """Return the number of rows of the training file, and ``<shift>-<group>`` -> training texts.
 
-    The texts are in all `spellings`. It raises CollectionError if the file is malformed.
+    It raises CollectionError if the file is malformed.
     """
     texts: dict[str, set[str]] = {
         f"{shift}-{group}": set() for shift in OFFICIAL_SHIFTS for group in get_shift(shift).groups
@@ -273,9 +273,9 @@ def add_split_leakage(
 ) -> Manifest:
     """Write into card and manifest how many test queries each experiment's training set leaks.
 
-    The manifest gets ``near_duplicates`` for every shift with training queries: the encoder, the
-    threshold, and per held-out group the number of leaked test queries of each tier that compares
-    texts, and of ``any``. The rows of the splits do not change.
+    The manifest gets ``near_duplicates`` for every shift with training queries: encoder, threshold
+    and counts. Held-out group -> tier -> number of leaked test queries, for each tier that compares
+    texts, and for ``any``. The rows of the splits do not change.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -290,8 +290,7 @@ def add_split_leakage(
         NotFoundError: if there is no built data set, or no such encoder.
         MissingError: if the data set holds ids only, or the encoder's libraries are not installed.
         UsageError: if it has no training queries, `threshold` is out of range, or another process
-            is writing it or has rebuilt it in the meantime.
-        IntegrityError: if a file of the data set is missing or was changed.
+            is writing it or has rebuilt it.
         DataError: if a query has no token.
 
     Examples:

@@ -295,7 +295,7 @@ def _given_tests(
 ) -> frozenset[str]:
     """Return the ids of the given test queries; an empty set if they are to be sampled.
 
-    It raises UsageError if they are empty, no shift takes them, or no shift needs the test size.
+    It raises UsageError if they are empty, or contradict the shifts or test size.
     """
     test_queries = samples.test_queries
     if test_queries is None:
@@ -378,7 +378,7 @@ def _group(
     chosen: Sequence[Shift],
     *queries: object,
 ) -> Any:
-    """Call a shift's builder, and return its result; see `Builder`.
+    """Call a shift's builder (`Builder`), and return its result; unknown options raise an error.
 
     Args:
         shift: the shift.
@@ -386,10 +386,6 @@ def _group(
         common: parameter -> argument, for all builders with this parameter.
         chosen: the shifts without sizes that are being built, for an error message.
         queries: the builder's positional arguments.
-
-    Raises:
-        UnknownNameError: if the builder has no such option.
-        MissingError: if the encoder is missing.
     """
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
@@ -450,8 +446,7 @@ def import_official(
         shifts: the shifts to import; if empty, all shifts of the sources.
         nano: write a small part of every split; see `cut.make_nano`.
         texts: whether rows contain the queries' texts.
-        overwrite: replace an earlier build even if that loses shifts, triples, other files, or the
-            data set of another collection.
+        overwrite: replace an earlier build even if that loses data; see `build_dataset`.
 
     Returns:
         The manifest of the written data set.

@@ -237,8 +237,8 @@ class Clustering:
         """Return the clustering from the two tables of `to_tables`.
 
         Raises:
-            IntegrityError: if `to_tables` of this clustering gives other tables, a parameter is
-                missing, or a value is out of range.
+            IntegrityError: if `to_tables` of this clustering gives other tables, or a value is out
+                of range.
         """
         summary, fix = (
             "topics: the tables of assignments and centroids are not of one clustering",
@@ -289,8 +289,7 @@ def pairwise_distances(centroids: Floats) -> Floats:
     """Return the rounded Euclidean distances between all centroids, shape (k, k).
 
     They are rounded to multiples of a power of two, about 2^-40 of the largest distance. So sums of
-    up to 90 x 90 distances are exact in any order, and smaller differences between subsets are
-    ties.
+    up to 90 x 90 are exact in any order, and smaller differences between subsets are ties.
     """
     k = len(centroids)
     first, second = np.triu_indices(k, 1)
@@ -308,8 +307,8 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
     The search is depth-first over ascending subsets, in lexicographic order. A prefix of a subset
     is skipped if an upper bound on its sum does not exceed the best sum so far. For r missing
     clusters, the bound adds the r largest sums of distances from a later cluster to the prefix. It
-    also adds r (r - 1) / 2 times the largest distance between two later clusters. The last two
-    clusters are searched in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
+    also adds r (r - 1) / 2 times the largest distance between two later clusters. All
+    sums are exact; see `pairwise_distances`.
 
     Args:
         centroids: shape (k, d), finite.
@@ -417,9 +416,9 @@ def cluster_queries(
 
 
 def margins_summary(margins: Floats) -> dict[str, float]:
-    """Return ``median``, the median margin, and the shares of queries below three margins.
+    """Return the ``median`` margin, and ``share below 1e-4``, ``1e-3`` and ``1e-2``, of queries.
 
-    The keys are ``share below 1e-4``, ``1e-3`` and ``1e-2``. Without margins all values are nan.
+    Without margins all values are nan.
     """
     bounds = ("1e-4", "1e-3", "1e-2")
     shares = {f"share below {bound}": float((margins < float(bound)).mean()) for bound in bounds}
@@ -471,6 +470,6 @@ def most_central(
         query_ids: the query of each row.
         margins: the margin of each row; see `kmeans.assign`.
         rows: the row numbers to choose from; equal margins stay in the order of `rows`.
-        count: the most ids to return; fewer if there are fewer rows.
+        count: the most ids to return.
     """
     return tuple(query_ids[row] for row in rows[np.argsort(-margins[rows], kind="stable")[:count]])

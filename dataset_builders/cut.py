@@ -55,7 +55,7 @@ class SampleSizes:
             into its group. No shift trains or validates on them.
         validation_size: validation queries, scaled down by the same rule.
         seed: the seed of every sample.
-        nano: whether to write only a small part of every split; see `make_nano`.
+        nano: write a small part of every split; see `make_nano`.
 
     Raises:
         UsageError: if `test_size` is below 1, `validation_size` below 0, or the seed beyond 64
@@ -185,7 +185,7 @@ class ShiftSplits:
 
 
 def check_seed(seed: int) -> None:
-    """Check that a seed is from -2^63 to 2^64 - 1, so that it fits into the key of a keyed hash.
+    """Check that a seed is from -2^63 to 2^64 - 1, and so fits into the key of a keyed hash.
 
     Raises:
         UsageError: if it is not.
@@ -283,7 +283,7 @@ def cut_shift(
 
     By default every group gets the same number of training queries: the paper's number, or all
     remaining queries of the smallest group. With unequal numbers, a loss would partly measure the
-    size of the training set. ReSTTest's authors use all queries; see `shifts.Shift.train_size`.
+    size of the training set.
 
     Args:
         grouping: the groups, with a label for every query of `queries`.
@@ -297,8 +297,8 @@ def cut_shift(
         seed: the build's seed.
 
     Raises:
-        DataError: if a group is too small for one test and one training query, if a given test
-            query is in no group, or if a group has none of them.
+        DataError: if a group is too small for one test and one training query. Also if a given test
+            query is in no group, or a group has none of them.
         UsageError: if `train_size` is below 1, or a group has fewer training queries.
     """
     shift = get_shift(grouping.shift)
@@ -341,7 +341,7 @@ def _sample_tests(
 ) -> dict[str, frozenset[str]]:
     """Return group -> test queries, scaled down by `SPLIT_SCALE_RULE`.
 
-    It raises DataError for a group of fewer than 4 queries.
+    A group of fewer than 4 queries raises DataError.
     """
     chosen = {}
     for group, query_ids in members.items():
@@ -362,10 +362,7 @@ def _sample_tests(
 def _place_tests(
     shift: Shift, members: Mapping[str, Sized[str]], tests: frozenset[str]
 ) -> dict[str, frozenset[str]]:
-    """Return group -> its given test queries.
-
-    It raises DataError if a query is in no group, or a group has no query.
-    """
+    """Return group -> its given test queries; DataError if a query or a group has none."""
     chosen = {group: tests.intersection(query_ids) for group, query_ids in members.items()}
     if outside := sorted(tests.difference(*chosen.values())):
         raise DataError(

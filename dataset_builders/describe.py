@@ -343,10 +343,7 @@ def show_detectable(queries: int) -> str:
 
 
 def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
-    """Return tables of a manifest's shifts: numbers of rows by group and split, and any top terms.
-
-    A shift has one table, and a second one if its manifest has top terms.
-    """
+    """Return tables of a manifest's shifts: rows by group and split, and any top terms."""
     tables = []
     for name, facts in shifts.items():
         rows = [
@@ -363,14 +360,11 @@ def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
 
 
 def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:
-    """Return notes on the assumptions of `show_detectable`, and on groups with too few queries.
+    """Return notes on the assumptions of `show_detectable`, and on any groups with too few queries.
 
     Args:
         shifts: a manifest's shifts.
         column: the name of the table column with the values of `show_detectable`.
-
-    Returns:
-        One note, and a second if a group is too small for the median published loss.
     """
     lines = [
         f"{column}: the smallest Rel Loss that a two-sided test at {SIGNIFICANT:.0%} finds in "

@@ -29,12 +29,9 @@ from msshift_bench.words import divide
 def shift_of_rule(name: str, rule: str) -> Shift:
     """Return the shift called `name`, after a check that it has the rule.
 
-    Args:
-        name: a name in `SHIFTS` or `SIZED`; KeyError for others.
-        rule: the rule.
-
     Raises:
         UnknownNameError: if the shift has no such rule.
+        KeyError: if `name` is not in `SHIFTS` or `SIZED`.
     """
     shift = SHIFTS.get(name) or SIZED[name]
     check_name(f"{name} rule", rule, shift.rules)
@@ -45,7 +42,7 @@ def word_count(text: str, words: str = "whitespace") -> int:
     """Return the number of words, by default as in the release of 2022: ``text.split(" ")``.
 
     So two spaces in a row count as an empty word, and an empty text has one word. ``text.split()``
-    would put four of the release's 6,980 test queries into the wrong group.
+    would misplace four of the release's 6,980 test queries.
 
     Args:
         text: a query's text.
@@ -243,8 +240,7 @@ class Labels:
                 ``group``, or ``query_id``, ``group`` and ``split`` (one of `SPLITS`).
 
         Raises:
-            UsageError: if the name is malformed or is the name of another shift, or the path is a
-                folder.
+            UsageError: if the name is malformed or is the name of another shift.
             NotFoundError: if there is no such file.
             CollectionError: if the file is malformed or empty, labels a query twice, or has only
                 one group.

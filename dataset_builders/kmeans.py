@@ -71,7 +71,7 @@ def kmeans(
     It starts with k-means++ on a sample: the 64 k rows whose keys have the smallest keyed hashes,
     or all rows if there are fewer. It ends when no label changes, or after `iterations` moves of
     the centroids. An empty cluster is moved to the row that is farthest from its own centroid.
-    Identical vectors always get the same label. Clusters are numbered by size, descending; ties are
+    Clusters are numbered by size, descending; ties are
     broken by the smallest key. A row half-way between two centroids gets the lower number.
 
     Args:
@@ -83,8 +83,8 @@ def kmeans(
         seed: the seed of the sample and of k-means++.
 
     Raises:
-        UsageError: if `k` is not from 2 to n, `iterations` is below 1, the keys do not fit the rows
-            or are not ascending, or `vectors` is not a matrix of 32-bit floats.
+        UsageError: if `k` is not from 2 to n, or `iterations` is below 1. Also if the keys do not
+            fit the rows or are not ascending, or `vectors` is not a matrix of 32-bit floats.
         DataError: if a vector is not finite or longer than 1e18, or the sample has fewer than `k`
             distinct vectors.
     """
@@ -120,8 +120,7 @@ class _Sums:
 
     A column's step is a power of two, such that n values of the largest magnitude in the column sum
     to less than 2^53 steps. So every partial sum, in any order, is an integer that a 64-bit float
-    represents exactly. At n = 500,000 a step is at most 2^-33 of the column's largest magnitude,
-    far below the resolution of 32-bit floats.
+    represents exactly. At n = 500,000 a step is at most 2^-33 of the column's largest magnitude.
     """
 
     def __init__(self, vectors: Vectors, peaks: Vectors, k: int) -> None:
@@ -156,7 +155,7 @@ class _Sums:
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
     """Return the centroids, with each empty cluster moved to a row far from its own centroid.
 
-    If no cluster is empty, the result is the same array.
+    Without empty clusters it is the same array.
     The first empty cluster gets the farthest row, the next the farthest row with another vector;
     ties go to the first row. At least k vectors are distinct, so there are enough rows.
     """
@@ -204,7 +203,7 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
 def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -> Floats:
     """Choose k rows of a sample by k-means++: by squared distance to the nearest earlier choice.
 
-    It raises DataError if the sample has fewer than k distinct vectors.
+    Fewer than k distinct vectors raise DataError.
     """
     rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
@@ -231,10 +230,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
 
 
 def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
-    """Return the numbers of the `count` rows whose keys have the smallest keyed hashes, ascending.
-
-    They are all rows if there are fewer.
-    """
+    """Return the numbers of `count` rows, or all, with the smallest keyed hashes, ascending."""
     if len(keys) <= count:
         return np.arange(len(keys))
     hashes = keyed_hashes(keys, f"{seed}/k-means/sample")
@@ -397,10 +393,7 @@ def two_nearest(
 
 
 def _two_largest(scores: Vectors) -> tuple[Ints, Floats, Floats]:
-    """Return for each row the column of the largest value, this value, and the second largest.
-
-    For a tie the column is the first, and both values are equal.
-    """
+    """Return for each row the column of the largest value, this value, and the second largest."""
     rows = np.arange(len(scores))
     best = scores.argmax(axis=1)
     first = scores[rows, best]

@@ -52,8 +52,6 @@ def sample_negatives(
 ) -> Iterator[tuple[str, ...]]:
     """Choose negatives for each training query: passages that BM25 ranks high, not judged relevant.
 
-    A query with too few candidates gets other passages of the collection.
-
     Args:
         index: the index of the collection.
         rows: the training queries.
@@ -63,7 +61,7 @@ def sample_negatives(
 
     Yields:
         `count` doc_ids for each row, in the order of the rows; candidates by keyed hash, ascending,
-        then other passages.
+        then, if they are too few, other passages of the collection.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
@@ -127,7 +125,7 @@ def random_negatives(
         seed: the seed of the random choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows; by draw.
+        `count` doc_ids for each row, in the order of the rows; each as drawn.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.
@@ -202,7 +200,7 @@ def _draw(
 ) -> list[int]:
     """Return a query's negatives, filled up to `count` with passages that are not relevant.
 
-    All passages are row numbers. It raises DataError if the collection has too few.
+    All passages are row numbers. Too few passages raise DataError.
     """
     drawn = list(drawn)
     taken = {*drawn, *relevant}
@@ -241,7 +239,7 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class _NegativesBlock:
     """A block of training queries, and all settings that determine their negatives.
 
-    `queries` contains the query_id, the text and the relevant doc_ids of each query.
+    `queries` contains query_id, text and relevant doc_ids.
     """
 
     passages: str
@@ -269,8 +267,7 @@ def mine_negatives(
     """Choose negatives by the rule of `sample_negatives`, and store them in blocks of queries.
 
     The engine in use computes the blocks. It does not compute a stored block again, if its queries
-    and settings are the same. This process opens the index only if it computes a block itself. Only
-    the index is in memory; it is stored in the cache.
+    and settings are the same. Only the index is in memory; it is stored in the cache.
 
     Args:
         collection: the passages.

@@ -94,10 +94,7 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
 
 
 def licence_of(manifest: Manifest) -> str:
-    """Return the licence of a data set, as `decide_licence` returns it.
-
-    If an old manifest has none, it follows from the collection.
-    """
+    """Return the licence of a data set; if an old manifest has none, by `decide_licence`."""
     if manifest.edition != "rebuilt":
         return MS_SHIFT
     return str(manifest.collection.get("licence") or decide_licence(manifest.collection))

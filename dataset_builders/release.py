@@ -4,8 +4,8 @@ The release of 2022 (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) contains te
 with a file of queries and a file of qrels. The file of training queries,
 ``TRAIN/queries_clustering.tsv``, has a header line and 398,792 of MS MARCO's queries. For every
 shift, it has each query's cluster, and a flag for training. It has texts but no ids, so that its
-queries are joined to MS MARCO by their text. Source: the README and the notebook of the release;
-the notebook shows the first and the last rows. `zhan` reads ReSTTest's release.
+queries are joined to MS MARCO by their text. Source: the README and the notebook of the release.
+`zhan` reads ReSTTest's release.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class TrainingRow(NamedTuple):
 
 
 def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
-    """Yield ``(line number, row)`` of the training file, without the header line.
+    """Yield ``(line number, row)`` of the training file.
 
-    Malformed lines become findings and are skipped. After a wrong header line there are no rows.
+    Malformed lines become findings; after a wrong header there are no rows.
     """
     rows = tsv_rows(path, TRAINING_COLUMNS, findings)
     first = next(rows, None)
@@ -400,10 +400,7 @@ def _read_training(
 
     Returns:
         query_id -> row of the joined queries, and the report on rows: JSON values.
-
-    Raises:
-        CollectionError: if the file is malformed.
-        DataError: if no row joins the collection.
+        A malformed line raises CollectionError; without a joined row there is a DataError.
     """
     relevant = collection.relevant
     ids: dict[str, list[str]] = {}

@@ -146,8 +146,7 @@ def cut_slice(name: str, source: str | Path | None, folder: str | Path) -> Built
 
     Args:
         name: a name in `SLICES`.
-        source: the copy; see `open_copy`. `None` if the folder contains the slice, which is then
-            not cut again.
+        source: the copy; see `open_copy`. `None` if the folder contains the slice.
         folder: the folder to write; it appears only when it is complete.
 
     Raises:

@@ -1,8 +1,6 @@
 """Group queries by clusters of their embeddings: the shifts `topics` and, if built, `resttest`.
 
-Topics are far apart in the space of embeddings. Source: MS-Shift (ECIR 2023), section 3.1, "Query
-Topics". Each step is a function: `kmeans.kmeans` makes clusters, `clusters.select_farthest` chooses
-the five farthest apart, and `clusters.grow_groups` joins neighbouring clusters to them.
+Topics: MS-Shift (ECIR 2023), section 3.1, "Query Topics"; see `clusters` for the steps.
 
 Buckets contain every query, for training and for test. Source: Zhan et al., Evaluating
 Interpolation and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 4.1.3.
@@ -115,8 +113,8 @@ def read_buckets(dataset: Dataset) -> Clustering:
     """Read the buckets of a built data set.
 
     Raises:
-        IntegrityError: if a file is missing, also because no buckets were built, or its digest
-            differs from the manifest.
+        IntegrityError: if a file is missing or was never built, or its digest differs from the
+            manifest.
     """
     assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
     parameters = dataset.manifest.shifts["resttest"]["parameters"]
@@ -157,7 +155,7 @@ def _grouping(
 ) -> Grouping:
     """Return the groups of clustered queries, with their top terms, examples and margins.
 
-    It raises DataError if the clustering has other queries.
+    A clustering of other queries raises DataError.
     """
     _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
@@ -227,8 +225,7 @@ def group_by_topic(
     Raises:
         UnknownNameError: if there is no such rule or pooling.
         UsageError: if `topic_size` is below 1.
-        NotFoundError: if there is no such encoder.
-        MissingExtraError: if the encoder's libraries are not installed.
+        MissingError: if there is no such encoder, or its libraries are not installed.
         DataError: if there are too few queries, or the published clusters have other queries.
     """
     shift = shift_of_rule("topics", rule)
@@ -311,7 +308,7 @@ def replay_topics(
 
     Raises:
         DataError: if the data set publishes no clusters, or the collection has other queries.
-        IntegrityError: if a file of clusters is missing or was changed.
+        IntegrityError: if its clusters were changed.
         UsageError: if the data set was imported, is a small part of a build with given test
             queries, or has a shift with sizes or with labels; and as in `build_dataset`.
     """
@@ -364,10 +361,7 @@ def replay_topics(
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the given test queries of a build; `None` if they were sampled.
-
-    It raises UsageError if the data set holds only a small part of them.
-    """
+    """Return a build's given test queries, `None` if sampled; UsageError for a part of them."""
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None
@@ -406,9 +400,8 @@ def verify_topics(
 
     Raises:
         DataError: if the data set publishes no clusters, or the collection has other queries.
-        IntegrityError: if a file of clusters is missing or was changed.
-        NotFoundError: if there is no such data set or encoder.
-        MissingExtraError: if the encoder's libraries are not installed.
+        IntegrityError: if its clusters were changed.
+        MissingError: if there is no such data set or encoder, or libraries are not installed.
     """
     clustering, embeddings, facts, line = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, clustering.centroids)
@@ -433,14 +426,13 @@ def retrain_topics(
 ) -> Summary:
     """Embed and cluster the queries again, and compare with the published topics.
 
-    The arguments and errors are as in `verify_topics`. The same bytes must give the same clusters.
+    The arguments and errors are as in `verify_topics`.
 
     Returns:
         ``same_bytes`` and ``same_encoder``: see `verify_topics`. ``identical``: whether every query
-        is in its published cluster. ``regrouped``: the share of queries whose topic changes, where
-        a new topic gets the name of the published topic with most common queries, and queries in no
-        topic count as one more topic. ``passed``: whether the clusters are identical or the
-        embeddings differ.
+        is in its published cluster. ``regrouped``: the share of queries whose topic changes; queries
+        in no topic count as one topic. A new topic gets the name of the published topic with most
+        common queries. ``passed``: whether the clusters are identical or the embeddings differ.
 
     Raises:
         UsageError: if the data set is a small part of a build with given test queries.
@@ -484,10 +476,7 @@ def retrain_topics(
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
 ) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
-    """Return the published topics, new embeddings, and their comparison, as facts and as a note.
-
-    The facts are ``same_bytes`` and ``same_encoder``; see `verify_topics`.
-    """
+    """Return the published topics, new embeddings, and their comparison, as facts and as a note."""
     published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
     _check_queries(published, queries, collection, SHIFTS["topics"])

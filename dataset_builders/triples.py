@@ -2,7 +2,7 @@
 
 Source: MS-Shift (ECIR 2023), section 3.1: "for each query we sample 100 negatives with BM25".
 
-Every query has `count` negatives and `count` triples, so that all queries have the same weight in
+Every query has `count` negatives and `count` triples, so that all have the same weight in
 training. A query's triples take its relevant passages in turn, sorted by doc_id. If a query has
 more relevant passages than negatives, some are in no triple, unless `every_pair` is set.
 """
@@ -102,9 +102,9 @@ def add_triples(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: for a shift that is not in the data set.
-        UsageError: if `count` or `depth` is below 1, the seed is beyond 64 bits, the data set was
-            built from another collection or has no training queries, or another process is writing
-            it or has rebuilt it in the meantime.
+        UsageError: if `count` or `depth` is below 1, or the seed is beyond 64 bits. Also if the
+            data set was built from another collection or has no training queries, or another
+            process is writing it or has rebuilt it.
         DataError: if the collection has too few passages for `count` negatives, or none that is
             relevant to a config's training queries.
         MissingExtraError: if the extra bm25 is not installed.
@@ -190,10 +190,6 @@ def _trainable(
     collection: Collection, queries: Mapping[str, Row]
 ) -> tuple[ContentDigest, list[Row]]:
     """Read the passages once, for their digest and to find the relevant passages.
-
-    Args:
-        collection: the passages.
-        queries: query_id -> row.
 
     Returns:
         The digest, and the queries with a relevant passage in the collection, sorted by query_id.
@@ -295,10 +291,7 @@ def _add(
     facts: Mapping[str, Any],
     pairs: Mapping[str, Mapping[str, int]],
 ) -> Manifest:
-    """Add the files to the data set, and return its manifest with their entries.
-
-    `shards` is config -> files, `pairs` config -> its counts of pairs.
-    """
+    """Add the files to the data set, and return its manifest with their entries."""
 
     def with_triples(folder: Path, manifest: Manifest) -> Manifest:
         configs = dict(manifest.configs)

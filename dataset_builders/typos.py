@@ -259,8 +259,8 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         queries: the set: ``dev.small``, ``dl2019`` or ``dl2020``.
 
     Returns:
-        The original queries, query_id -> text; and their variants by the methods ``typo1``,
-        ``typo2`` and so on, one per file, each in the order of its file.
+        The original queries, query_id -> text; and their variants, in the order of each file. The
+        methods are ``typo1``, ``typo2`` and so on, one per file.
 
     Raises:
         NotFoundError: if there is no such folder, or it contains no variants or no original

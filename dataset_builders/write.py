@@ -86,7 +86,7 @@ def write_dataset(
         The manifest of the written data set.
 
     Raises:
-        UsageError: if the folder is not empty and not an earlier build, replacing it would lose
+        UsageError: if the folder has other contents than an earlier build, replacing it would lose
             files, or another process is writing it.
     """
     with replace_folder(folder) as unfinished:
@@ -136,8 +136,7 @@ def check_dataset_target(
         folder: the folder to write.
         shifts: the names of the data set's shifts.
         collection: the name of the data set's collection.
-        overwrite: replace an earlier build even if that loses shifts, triples, other files, or the
-            data set of another collection.
+        overwrite: replace an earlier build even if that loses data; see `build_dataset`.
 
     Raises:
         UsageError: if the folder is not empty and not an earlier build, if replacing it would lose
@@ -181,7 +180,7 @@ def check_dataset_target(
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the sorted paths of files in a data set's folder that are not in its manifest.
 
-    Hidden files, and files in hidden folders, are omitted.
+    Files that are hidden or in hidden folders are omitted.
     """
     return sorted(name for name in _files_in(folder) - manifest.paths() if "/." not in f"/{name}")
 

@@ -7,8 +7,7 @@ ReSTTest (section 4): training and test queries are clustered into five buckets 
 A model is trained on the training queries of four buckets, and tested on the test queries of the
 fifth, to which it has to extrapolate. The released files (`RESTTEST_URL`) contain the ids of the
 test queries, MS MARCO's development queries. Released buckets of TREC DL 2019 and 2020 are not
-imported: their judgements are graded and their queries differ. The groups of the shift would mix
-three test collections.
+imported: their judgements are graded and their queries differ.
 
 ReSTrain (section 4.1.2): the interpolation training set contains every test query's top I training
 queries. The extrapolation training set contains all training queries except every test query's top
@@ -71,8 +70,8 @@ def read_resttest(
     Raises:
         NotFoundError: if the folder is not a checkout, or a bucket's file is missing.
         CollectionError: if a file is malformed.
-        DataError: if the buckets are not a partition of the queries, the files of the buckets
-            contradict each other, a relevance is below 1, or the collection lacks queries.
+        DataError: if the buckets are not a partition of the queries, or their files contradict each
+            other. Also if a relevance is below 1, or the collection lacks queries.
     """
     shift = get_shift("resttest")
     files = {name: folder / name for group in shift.groups for name in _names(group)}
@@ -197,8 +196,7 @@ def rank_by_best_cosine(train: Vectors, test: Vectors) -> NeighbourOrder:
     """Order the training queries by the best rank that each has for any test query; see the module.
 
     Ranks are exact: they compare 64-bit distances of vectors of length 1, summed in a fixed order.
-    So the result does not depend on threads, blocks or processors. Products in 32 bits select the
-    pairs for which 64-bit distances are necessary.
+    So the result does not depend on threads, blocks or processors.
 
     Args:
         train: shape (n, d); earlier rows win ties; may be a memory map.
@@ -235,8 +233,7 @@ def _nearer(
     """Return the training queries whose best known rank a test query may equal or improve.
 
     All others have a 32-bit score below the score at their known rank, by more than the rounding
-    error. The more test queries have been compared, the fewer training queries remain. For 256 test
-    and 30,000 training queries, 64-bit distances of all pairs would more than double the CPU time.
+    error. The more test queries have been compared, the fewer training queries remain.
 
     Args:
         train: shape (n, d): the training queries' vectors.
@@ -376,7 +373,7 @@ _TRAIN, _TEST = "train/", "test/"
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
     """Return the test queries that have a relevant passage, sorted by query_id.
 
-    It raises DataError if there are none, or two folders have a common query.
+    No such query, or a query in two folders, raises DataError.
     """
     rows: dict[str, Row] = {}
     for folder in folders:

@@ -369,10 +369,6 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
     ) -> PickleLz4FullStore:
         """Return the store of passages by id; it is written to disk at its first use.
 
-        Args:
-            field: the field of the ids, ``doc_id``.
-            options: the options of ir_datasets' stores.
-
         Raises:
             NotFoundError: if no collection is given.
             UsageError: if the collection has other passages than the data set's collection.
@@ -387,7 +383,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         )
 
     def docs_count(self) -> int:
-        """Return the number of passages, counted once; the errors are as in `docs_store`."""
+        """Return the number of passages, counted once."""
         return self._count
 
     @cached_property

@@ -5,10 +5,10 @@ Table 1). A domain has entities, and an entity has `FACTS` facts, divided among 
 passages. A query asks for one fact, usually in other words than the passage. So the other passages
 of an entity, and the passages of entities with a similar name, are distractors.
 
-An item depends only on its index and the collection's size, through BLAKE2b. No item is stored, any
-size can be streamed, and no random module, hash seed or platform has an effect. Texts cannot
-repeat: an entity's name encodes its number, one to one, and each of its facts has at most one
-query. The templates are in ``domains/``, the word lists in `mini.words`.
+An item depends only on its index and the collection's size, through BLAKE2b. No item is stored, and
+any size can be streamed. Texts cannot repeat: an entity's name encodes its number, one to one, and
+each of its facts has at most one query. The templates are in ``domains/``, the word lists in
+`mini.words`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
     """Yield the queries: three for every two passages; each asks for one fact.
 
     Args:
-        size: the number of passages of the collection, see `passages`.
+        size: the number of passages; see `passages`.
 
     Raises:
         UsageError: if `size` is out of range.
@@ -129,7 +129,7 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
     """Yield the judgements, by query: every passage that states the requested fact, relevance 1.
 
     Args:
-        size: the number of passages of the collection, see `passages`.
+        size: the number of passages; see `passages`.
 
     Raises:
         UsageError: if `size` is out of range.
@@ -159,7 +159,7 @@ def _domain(name: str) -> _Domain:
 
     A slot of a value pattern is a word list of `mini.words` (``{town}``), a range of numbers
     (``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
-    rarely share content words, so a model must learn to match them, mostly within the domain.
+    rarely share content words, so a model must learn to match them.
     """
     text = (files(__package__) / "domains" / f"{name}.txt").read_text("utf-8")
     head, *blocks = text.strip().split("\n\n")
@@ -277,9 +277,7 @@ def _passage_text(size: int, index: int) -> str:
 
 
 def find_fact(size: int, index: int) -> tuple[int, int]:
-    """Return the passage that query `index` asks for, and the position of its fact in the part.
-
-    Both are numbers; the position is 0 or 1.
+    """Return the passage that query `index` asks for, and its fact's position in the part, 0 or 1.
 
     Every two passages have three queries: one each, and a third for a random one of them.
     """
