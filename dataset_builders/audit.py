@@ -1,9 +1,8 @@
 """Audits: count the errata of the official release, and the leaked test queries of a data set.
 
 Errata are, for example, queries without text, queries in two groups, and rules that differ from the
-paper's text. `audit_release` counts them, and makes no verdict.
-`add_split_leakage` counts the test queries of a built data set that have near-duplicates in
-training, and writes the counts into its manifest.
+paper's text. `audit_release` counts them. `add_split_leakage` counts the test queries of a built
+data set that have near-duplicates in training, and writes the counts into its manifest.
 """
 
 from __future__ import annotations

@@ -416,7 +416,7 @@ def cluster_queries(
 
 
 def margins_summary(margins: Floats) -> dict[str, float]:
-    """Return the ``median`` margin, and ``share below 1e-4``, ``1e-3`` and ``1e-2``, of queries.
+    """Return ``median``, the median margin, and ``share below 1e-4`` (1e-3, 1e-2) of the queries.
 
     Without margins all values are nan.
     """

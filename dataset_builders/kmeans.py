@@ -68,11 +68,11 @@ def kmeans(
 ) -> Clusters:
     """Cluster the rows of a matrix by Lloyd's algorithm.
 
-    It starts with k-means++ on a sample: the 64 k rows whose keys have the smallest keyed hashes,
-    or all rows if there are fewer. It ends when no label changes, or after `iterations` moves of
-    the centroids. An empty cluster is moved to the row that is farthest from its own centroid.
-    Clusters are numbered by size, descending; ties are
-    broken by the smallest key. A row half-way between two centroids gets the lower number.
+    It starts with k-means++ on a sample: the 64 x `k` rows whose keys have the smallest keyed
+    hashes, or all rows if there are fewer. It ends when no label changes, or after `iterations`
+    moves of the centroids. An empty cluster is moved to the row that is farthest from its own
+    centroid. Clusters are numbered by size, descending; ties are broken by the smallest key. A row
+    half-way between two centroids gets the lower number.
 
     Args:
         vectors: shape (n, d), finite; may be a memory map, which is read in blocks.
@@ -155,9 +155,9 @@ class _Sums:
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
     """Return the centroids, with each empty cluster moved to a row far from its own centroid.
 
-    Without empty clusters it is the same array.
-    The first empty cluster gets the farthest row, the next the farthest row with another vector;
-    ties go to the first row. At least k vectors are distinct, so there are enough rows.
+    Without empty clusters it is the same array. The first empty cluster gets the farthest row, the
+    next the farthest row with another vector; ties go to the first row. At least k vectors are
+    distinct, so there are enough rows.
     """
     empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
     if empty.size == 0:
@@ -230,7 +230,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
 
 
 def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
-    """Return the numbers of `count` rows, or all, with the smallest keyed hashes, ascending."""
+    """Return the ascending numbers of the `count` rows (or all) with the smallest keyed hashes."""
     if len(keys) <= count:
         return np.arange(len(keys))
     hashes = keyed_hashes(keys, f"{seed}/k-means/sample")
@@ -293,9 +293,9 @@ def squared_distances(
 ) -> Floats:
     """Return the squared distance of each pair of a row and a cluster, in 64 bits.
 
-    Pair i is row ``rows[i]`` of `vectors` and row ``clusters[i]`` of `centroids`.
-    Every operation is one correctly rounded addition or multiplication of 64-bit floats, in a fixed
-    order. So the result is the same on every processor, to the last bit.
+    Pair i is row ``rows[i]`` of `vectors` and row ``clusters[i]`` of `centroids`. Every operation
+    is one correctly rounded addition or multiplication of 64-bit floats, in a fixed order. So the
+    result is the same on every processor, to the last bit.
     """
     result = np.empty(len(rows))
     for pairs in slices(len(rows), _PART):
@@ -332,8 +332,6 @@ class _Proposals:
     second covers the rounding of h and its subtraction. e = (d + 8) 2^-52 covers h itself and the
     64-bit distances of the decided rows. t = (d + 2) 2^-126 covers underflow. Scores more than 2 E
     apart are in the order of the 64-bit distances.
-
-    The closer m is to the centroids, the smaller is E.
     """
 
     def __init__(self, centroids: Floats, centre: Floats) -> None:

@@ -125,7 +125,7 @@ def random_negatives(
         seed: the seed of the random choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows; each as drawn.
+        `count` doc_ids for each row, in the order of the rows and draws.
 
     Raises:
         DataError: if a query has fewer than `count` passages that are not relevant to it.

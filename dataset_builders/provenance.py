@@ -67,7 +67,7 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
     Args:
         collection: the manifest's facts on the collection; see `Collection.provenance`.
         licence: the user's licence: an id (in any spelling: ``CC BY 4.0``), or the terms in one
-            line; `None` if the user gave none.
+            line; `None` for the known licence of the collection, or else `UNKNOWN`.
 
     Returns:
         An id of `LICENCES`, `UNKNOWN`, or the terms of the user.
@@ -94,7 +94,7 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
 
 
 def licence_of(manifest: Manifest) -> str:
-    """Return the licence of a data set; if an old manifest has none, by `decide_licence`."""
+    """Return a data set's licence: `MS_SHIFT` if imported, else recorded or by `decide_licence`."""
     if manifest.edition != "rebuilt":
         return MS_SHIFT
     return str(manifest.collection.get("licence") or decide_licence(manifest.collection))

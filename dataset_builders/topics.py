@@ -430,8 +430,8 @@ def retrain_topics(
 
     Returns:
         ``same_bytes`` and ``same_encoder``: see `verify_topics`. ``identical``: whether every query
-        is in its published cluster. ``regrouped``: the share of queries whose topic changes; queries
-        in no topic count as one topic. A new topic gets the name of the published topic with most
+        is in its published cluster. ``regrouped``: the share of queries whose topic changes, where
+        "in no topic" is one topic. A new topic gets the name of the published topic with most
         common queries. ``passed``: whether the clusters are identical or the embeddings differ.
 
     Raises:

@@ -260,7 +260,7 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
 
     Returns:
         The original queries, query_id -> text; and their variants, in the order of each file. The
-        methods are ``typo1``, ``typo2`` and so on, one per file.
+        methods are ``typo1``, ``typo2`` and so on.
 
     Raises:
         NotFoundError: if there is no such folder, or it contains no variants or no original

@@ -272,8 +272,8 @@ def amend_dataset(
         change: a function of a folder with all files of the data set, and of its manifest. It
             returns the new manifest. It may add files, but must not write into existing files.
         work: the work with its queries since it was opened, e.g. ``its triples were made``. If
-            another process has rebuilt the data set in the meantime, the error names this work. ""
-            if such a rebuild is not an error.
+            another process has rebuilt the data set, the error names this work. "" if such a
+            rebuild is not an error.
 
     Raises:
         NotFoundError: if the data set does not exist any more.

@@ -117,10 +117,10 @@ def _names(group: str) -> tuple[str, str]:
 
 
 def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -> None:
-    """Check that every query is in one bucket, and that each bucket's other file has all others.
+    """Check that every query is in one bucket, and each interpolation file has all other buckets.
 
     Raises:
-        DataError: if not; the error lists the queries.
+        DataError: if not, or if a relevance is below 1; the error lists the queries.
     """
     findings = FindingLog()
     bucket_of: dict[str, str] = {}
@@ -233,7 +233,7 @@ def _nearer(
     """Return the training queries whose best known rank a test query may equal or improve.
 
     All others have a 32-bit score below the score at their known rank, by more than the rounding
-    error. The more test queries have been compared, the fewer training queries remain.
+    error.
 
     Args:
         train: shape (n, d): the training queries' vectors.

@@ -383,7 +383,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         )
 
     def docs_count(self) -> int:
-        """Return the number of passages, counted once."""
+        """Return the number of passages, counted once; NotFoundError without a collection."""
         return self._count
 
     @cached_property
@@ -401,7 +401,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
 
 
 class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
-    """A store that appears only when complete; two processes would fill its base class twice."""
+    """A store that appears only when complete; in its base class, two processes could fill it."""
 
     def build(self) -> None:
         if self.built():
@@ -420,7 +420,7 @@ class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
 
 
 def _identity(collection: Collection) -> str:
-    """Return a name that changes with the collection's file, or without one, with our version."""
+    """Return a name that changes with the collection's file, or else with the package's version."""
     file: Path | None = getattr(collection, "collection_file", None)
     facts: tuple[object, ...] = (collection.name, __version__)
     if file is not None:

@@ -112,7 +112,7 @@ def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
 
 
 def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
-    """Yield the queries: three for every two passages; each asks for one fact.
+    """Yield the queries: three for every two passages, rounded down; each asks for one fact.
 
     Args:
         size: the number of passages; see `passages`.
