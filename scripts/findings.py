@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.analysis import load_published
+from msshift_bench.baselines import recipe_files
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Result, Scores, Settings, estimates_of
 from msshift_bench.evaluation.evaluating import differences_of, losses_of
-from msshift_bench.leaderboard import entries_folder, open_entry
+from msshift_bench.leaderboard import Entry, entries_folder, open_entry
 from msshift_bench.output import (
     Table,
     p_text,
@@ -37,9 +38,11 @@ from scripts.public_systems import stored
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PICTURE = "findings-topics.svg"
-PAGES = ("findings.md", "experiments.md", "public-systems.md")
+PAGES = ("findings.md", "experiments.md", "public-systems.md", "baselines.md")
 BLOCK = re.compile(r"(<!-- (claims|table): ([\w-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 SETTINGS = Settings(measures=("RR@10",))
+SEEN_QUERIES = {"none": "no", "held-out": "no", "trained-on-everything": "perhaps"}
+"""Class of an entry's training queries -> whether its models saw test queries."""
 
 
 @cache
@@ -48,14 +51,16 @@ def claims() -> Mapping[str, Any]:
     return tomllib.loads((DOCS / "claims.toml").read_text(encoding="utf-8"))
 
 
+def newest_entry(board: str, system: str) -> Entry:
+    """Return the newest version of a system's entry."""
+    versions = (entries_folder() / board / system).iterdir()
+    return open_entry(max(versions, key=lambda path: int(path.name[1:])))
+
+
 def scores_of(board: str, systems: Sequence[str], shifts: Sequence[str]) -> list[Scores]:
     """Return the scores of the newest entries of systems, on shifts."""
-    found = []
-    for system in systems:
-        versions = (entries_folder() / board / system).iterdir()
-        newest = open_entry(max(versions, key=lambda path: int(path.name[1:])))
-        found += [newest.scores[shift] for shift in shifts]
-    return found
+    entries = [newest_entry(board, system) for system in systems]
+    return [entry.scores[shift] for entry in entries for shift in shifts]
 
 
 @cache
@@ -190,12 +195,45 @@ def scores_of_bm25() -> Table:
     return Table.plain("BM25", header, cells, names=2)
 
 
+def baselines_on_the_slice() -> Table:
+    """Return the scores and losses of systems on the slice's lengths, and how each was trained."""
+    about, cells = claims()["experiment"]["slice"], []
+    for system in about["systems"]:
+        made = about["made"][system]
+        of_system = losses("slice").figures.where(system=system, slice="", against="")
+        figures = ("avg_in", "out") if of_system.where(figure="out") else ("score", "none")
+        recipe = made.get("recipe", "-")
+        steps = tomllib.loads(recipe_files()[recipe].text)["steps"] if "recipe" in made else "-"
+        seen = SEEN_QUERIES[newest_entry(about["board"], system).training_class]
+        scores = [
+            with_interval(of_system.where(figure=figure, group=group))
+            for group in get_shift("length").groups
+            for figure in figures
+        ]
+        loss = with_interval(of_system.where(figure="rel_loss", group=MEAN))
+        cells.append((system, seen, *scores, loss, recipe, str(steps), str(made["minutes"])))
+    header = (
+        *("system", "test queries seen", "short, Avg In", "short, Out", "long, Avg In"),
+        *("long, Out", "Rel Loss (%)", "recipe", "steps", "minutes"),
+    )
+    return Table.plain("MRR@10 x 100 on the slice", header, cells, names=2)
+
+
+def with_interval(figures: Figures) -> str:
+    """Return the value of the one figure and its 95% interval, both times 100; "-" for none."""
+    return (
+        " ".join(f"{hundredfold(row)} {show_percent_interval(row.interval)}" for row in figures)
+        or "-"
+    )
+
+
 TABLES: Mapping[str, Callable[[], Table]] = {
     "topics": losses_on_topics,
     "order": differences_on_topics,
     "leads": leads_on_topics,
     "bm25": scores_of_bm25,
     "mini": losses_on_mini,
+    "slice": baselines_on_the_slice,
 }
 """Name of a block -> function that returns its table."""
 
