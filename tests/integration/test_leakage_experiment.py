@@ -111,7 +111,7 @@ def test_an_experiment(given: dict[str, Any], made: tuple[Path, Result]) -> None
     assert json.loads((out / "result.json").read_bytes())["figures"]
     titles = [table.title for table in result.tables()]
     assert (titles[0], len(titles)) == ("nDCG@10, five-fold", 5)
-    assert any("2 planted ones" in note.text for note in result.notes)
+    assert any("2 planted queries" in note.text for note in result.notes)
 
 
 @pytest.mark.extended

@@ -115,7 +115,7 @@ def test_the_demo_names_all_extras_that_are_missing(
     [
         ("run splade --recipe paper --data DATA", "no encoder distilbert/distilbert"),
         ("run some/model --data DATA", "no model some/model: "),
-        ("run ./model --set kind=colbert --data DATA", "no model ./model: there is"),
+        ("run ./model --set kind=colbert --data DATA", "no model ./model: the folder"),
         ("build topics --collection mini:300 --encoder some/bert", "no encoder 'some/bert': "),
         ("push DATA --repo some/where", "HF_TOKEN"),
         ("install some/where", "HF_HUB_OFFLINE is set"),

@@ -409,7 +409,7 @@ def test_files_of_every_format_and_the_command(
     command = ["report", str(tmp_path / "runs"), "--data", str(data), "--shift"]
     command += ["length", "--no-links", "--out", str(out)]
     printed = CliRunner().invoke(app, command)
-    assert f"open {out / 'report.html'}\n  1 figures in {out / 'figures'}: .svg" in printed.stdout
+    assert f"open {out / 'report.html'}\n  1 charts in {out / 'figures'}: .svg" in printed.stdout
     title = "Rel Loss by group"
     assert f"left out: {title}: no system was trained without each group" in printed.stderr
     for ending, begin in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
