@@ -228,7 +228,9 @@ class FileRun:
             with _name_errors(self.file.path), open_stream(self.file.path) as content:
                 self.stream, self.head = read_ahead(content)
                 self.format = self.format or self._find_format(findings)
-                for lines in self.format.read(self, findings) if self.format else ():
+                if self.format is None:  # the first file has the finding
+                    return
+                for lines in self.format.read(self, findings):
                     if self.needs_ranks and lines.ranks is None:
                         raise UsageError(f"{self.name} {NO_RANKS}")
                     is_empty = False

@@ -236,6 +236,14 @@ def test_three_columns_are_ranks_or_scores(write: Write, case: str, interleaved:
     assert ms.read_run(path, format="three-scores")
 
 
+def test_an_ambiguous_first_file_is_the_only_finding(write: Write) -> None:
+    files = [write(f"q{number}\td1\t7\n", f"{number}.run") for number in range(3)]
+    with pytest.raises(RunError, match="--run-format msmarco or three-scores") as caught:
+        ms.read_run(files)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.source) == ("format-ambiguous", str(files[0]))
+
+
 FOUR_COLUMNS = {
     "ColBERT": ("1 a 1 9.5\n1 b 2 9\n2 a 1 4\n", True),
     "ColBERT with ties": ("1 a 1 9.5\n1 b 2 9.5\n2 a 1 4\n2 b 2 3\n", True),
