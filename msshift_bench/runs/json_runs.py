@@ -88,6 +88,10 @@ def read_jsonl(file: FileRun, findings: Findings) -> Iterator[Lines]:
         texts = iter(partial(file.stream.readline, _MAX_RECORD_BYTES), b"")
         for number, text in enumerate(texts, 1):
             place = file.place(number)
+            if len(text) == _MAX_RECORD_BYTES:
+                message = f"the line has {_MAX_RECORD_BYTES:,} bytes or more"
+                findings.add("json-too-large", place, message)
+                return
             for value in _parse(text, number, file, findings):
                 record = dict(_members(value, "the line", place, findings, needs=_OF_QUERY))
                 where = f"query {quoted(record.get('query_id'))}"

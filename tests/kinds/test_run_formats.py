@@ -345,6 +345,20 @@ def changed(name: str, old: str, new: str) -> bytes:
 
 ROWS: Rows = [("q1", [("da", "9.5"), ("db", "8.5")]), ("q2", [("dc", "7.5"), ("dd", "2.5")])]
 TWICE: Rows = [ROWS[0], ("q2", [("dc", "7.5"), ("dc", "2.5")])]
+
+
+def test_a_line_of_json_that_is_too_long_ends_reading(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.runs.json_runs._MAX_RECORD_BYTES", 100)
+    line = '{"query_id": "%s", "results": [{"corpus_id": "d1", "score": 1}]}\n'
+    assert ms.read_run(write(line % "q1" + line % "q2")) == {"q1": {"d1": 1}, "q2": {"d1": 1}}
+    with pytest.raises(RunError, match="100 bytes") as caught:
+        ms.read_run(write(line % "q1" + line % ("q" * 250) + line % "q3"))
+    assert codes(caught.value) == [("json-too-large", 2)]
+    assert caught.value.findings[0].fix
+
+
 LINE = {"jsonl": 2, "json": 0, "mteb": 0, "parquet": 4}
 """Format -> the line of the last document; 4 for lines of text."""
 
