@@ -110,8 +110,8 @@ class Judgements:
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number of 32 bits,
                 or a query has two different judgements of a document.
-            UsageError: if they have another type, or a mapping or a table has another form.
-            ValueError: if a record has fewer than three fields.
+            UsageError: if they have another type, a mapping or a table has another form, or a
+                record has fewer than three fields.
         """
         if isinstance(qrels, Mapping):
             for query, docs in qrels.items():
@@ -135,7 +135,14 @@ class Judgements:
                 f"not {quoted(qrels)}; of Qrels of ranx pass to_dict()"
             )
         findings = FindingLog()
-        for query, doc, grade, *_ in records:
+        for number, record in enumerate(records, start=1):
+            try:
+                query, doc, grade, *_ = record
+            except (TypeError, ValueError):
+                raise UsageError(
+                    f"record {number} of the qrels is {quoted(record)}; it must be "
+                    "(query_id, doc_id, relevance)"
+                ) from None
             if not (isinstance(query, str) and isinstance(doc, str)):
                 code, problem = "id-invalid", "ids must be strings"
             elif (

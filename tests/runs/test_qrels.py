@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import msshift_bench as ms
 from msshift_bench.errors import CollectionError, UsageError
 from msshift_bench.plumbing import reading
 from msshift_bench.records import Qrel
@@ -104,6 +106,15 @@ def test_judgements_in_memory_are_judgements_or_refused() -> None:
     for overflows in (10**20, -(10**20), np.int64(2**40)):
         with pytest.raises(CollectionError, match="relevance-not-integer"):
             Judgements.from_qrels({"1": {"d": overflows}})
+
+
+def test_records_of_qrels_with_too_few_fields_are_refused() -> None:
+    for record in (("2", "d7"), (), 5, None):
+        qrels: Any = [("1", "d1", 1), record]
+        with pytest.raises(UsageError, match=rf"record 2 .*{re.escape(str(record))}.*query_id"):
+            Judgements.from_qrels(qrels)
+    with pytest.raises(UsageError, match=r"record 1 .*\('1', 'd1'\).*relevance"):
+        ms.score_runs([{"1": {"d1": 1.0}}], [("1", "d1")])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
