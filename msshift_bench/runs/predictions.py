@@ -65,8 +65,8 @@ def find_predictions(
         model for all groups; the model's folder, resolved.
 
     Raises:
-        RunError: if the model's name in a file is absent or not its folder's, or a folder's group
-            is in no shift of its files.
+        RunError: if the model's name in a file is absent or not its folder's, a folder's group
+            is in no shift of its files, or a shift has none of its files' test sets.
     """
     folders = [path for path in listed(folder) if path.is_dir() and os.access(path, os.R_OK)]
     for model in [folder, *folders]:
@@ -77,6 +77,12 @@ def find_predictions(
         shifts = [shift for shift in dict.fromkeys(files.values()) if shift in known]
         used = [shift for shift in shifts if not without or held_out in _held_out(known[shift])]
         findings = list(filter(None, (_check_name(file, path.name) for file in files)))
+        for file, shift in files.items():
+            if shift in used and not prediction_files(model, known[shift]):
+                tests = ", ".join(known[shift].tested)
+                message = f"the task is for no test set of {shift}; its test sets are {tests}"
+                fix = "predict again with the tasks of mteb_tasks for this data set"
+                findings.append(Finding("no-place", message, str(file), fix=fix))
         if shifts and not used:
             findings.append(
                 Finding(

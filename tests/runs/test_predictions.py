@@ -124,6 +124,7 @@ def test_predictions_in_the_wrong_place_are_refused(world: Path, tmp_path: Path)
     write_predictions(broken, "me/c", {"who": parts["who"]})
     (broken / "msshift-wh-words-who_predictions.json").write_text('{"mteb_model_meta": {"x": 1}}')
     write_predictions(tmp_path / "part" / "me__d", "me/d", {"who": parts["who"]})
+    write_predictions(tmp_path / "other" / "me__g", "me/g", {"none": parts["who"]})
     both = tmp_path / "both"
     write_predictions(both / "me__e", "me/e", parts)
     write_predictions(both / "me__e@without-who", "me/e@without-who", parts)
@@ -140,6 +141,7 @@ def test_predictions_in_the_wrong_place_are_refused(world: Path, tmp_path: Path)
             "other groups: RunError [missing-run] [missing-run] wha how fix": refused(
                 "me__b@without-who"
             ),
+            "no test set: RunError [no-place] wh-words how wha fix": refused("other"),
             "no name: RunError [other-model] me__c fix": refused("broken"),
             "no test queries: RunError [no-query-answered] wha fix": refused("part"),
             "two forms: UsageError me__e@without-who": refused("both"),
