@@ -318,6 +318,9 @@ _NAMES_IN_OTHER_TOOLS = _SPELLINGS | {
 }
 """Names of measures in other tools, in lower case, before the cutoff -> the name here."""
 
+_WITH_CUTOFF = ("ERR", "nDCG(dcg='exp-log2')")
+"""The names of `_NAMES_IN_OTHER_TOOLS` that are not native and need a cutoff."""
+
 VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
 """The valid names of measures, for messages."""
 
@@ -328,11 +331,16 @@ def measure_hint(name: str) -> str:
     Args:
         name: its name in another tool, e.g. ``ndcg_cut_10``.
     """
-    match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
+    match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([1-9][0-9]{0,8}))?", name.lower())
     family = _NAMES_IN_OTHER_TOOLS.get(match[1]) if match else None
     if match is None or family is None:
         return ""
-    return f"it is called {'@'.join(filter(None, (family, match[2])))} here"
+    cutoff = match[2]
+    if f"{family}@k" in NATIVE_MEASURES or family in _WITH_CUTOFF:
+        cutoff = cutoff or ("" if family in NATIVE_MEASURES else "k")
+    elif cutoff:
+        return ""  # no such measure has a cutoff
+    return f"it is called {'@'.join(filter(None, (family, cutoff)))} here"
 
 
 def native_measure(name: str) -> Measure | None:
@@ -351,7 +359,7 @@ def native_measure(name: str) -> Measure | None:
         return None
     cutoff = int(match[2]) if match[2] else None
     if cutoff == 0 or (cutoff is None and family not in NATIVE_MEASURES):
-        raise UnknownNameError("measure", name, VALID_NAMES)
+        raise UnknownNameError("measure", name, VALID_NAMES, measure_hint(name))
     canonical = family if cutoff is None else f"{family}@{cutoff}"
     is_length = family == "ASL"
     return Measure(
