@@ -13,7 +13,7 @@ from typing import IO, cast
 from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
 from msshift_bench.data.digests import ContentDigest
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import CollectionError, DataError, UsageError
 from msshift_bench.libraries import pyarrow as pa
 from msshift_bench.plumbing import counted, counted_parts, write_atomically
 from msshift_bench.shifts import TRIPLES, parse_config
@@ -48,7 +48,7 @@ def export_triples(
         UsageError: if the queries or passages of `texts` differ from the data set's source
             collection, another process is writing the file, or `out` is a folder.
         IntegrityError: if a file is missing or was changed after the build.
-        CollectionError: if `texts` is malformed.
+        CollectionError: if `texts` is malformed, or repeats a doc_id.
         DataError: if `texts` lacks a passage.
     """
     out = Path(out).expanduser()
@@ -92,7 +92,12 @@ def _store_passages(
             yield passage.doc_id, passage.text.translate(_BREAKS)
 
     database.execute("CREATE TABLE passages (doc_id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-    database.executemany("INSERT INTO passages VALUES (?, ?)", rows())
+    stored = database.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?)", rows())
+    if stored.rowcount < digest.rows:
+        raise CollectionError(
+            f"{collection.name} has {digest.rows:,} passages, but {stored.rowcount:,} different "
+            "doc_ids; make each doc_id unique, or export ids without texts"
+        )
     shift, _ = parse_config(name.removesuffix(TRIPLES), dataset.shifts)
     drawn_from = dataset.manifest.shifts[shift.name].get("triples", {}).get("passages", {})
     if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():

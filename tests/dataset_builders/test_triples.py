@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -276,6 +277,28 @@ def test_tsv_holds_ids_with_the_digest_of_the_split_or_texts(built: Path, tmp_pa
         (queries[t.query_id], passages[t.positive_id], passages[t.negative_id])
         for t in load_triples(built, SHORT)
     ]
+
+
+def test_texts_of_repeated_passages_are_refused(
+    tsv_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [f"q{i}\tis thing{i}{' in a long query' * (i % 2)}\n" for i in range(48)]
+    passages = [f"d{i}\tthing{i} and others\n" for i in range(48)]
+    judged = "".join(f"q{i} 0 d{i} 1\n" for i in range(48))
+    collection = open_collection(
+        tsv_folder(collection="".join(passages), queries="".join(queries), qrels=judged)
+    )
+    folder = Path(str(collection.address))
+    build_dataset(collection, ["length"], folder / "msshift")
+    add_triples(folder / "msshift", collection, count=3, depth=10)
+    (folder / "collection.tsv").write_text("".join([*passages, "d1\tanother\n"]))
+    out, texts = folder / "out.tsv", open_collection(folder)
+    export = partial(data_triples.export_triples, folder / "msshift", SHORT, out, texts=texts)
+    check_refusals({"CollectionError [repeated-id] collection.tsv:49 'd1'": export})
+    # Not every collection checks its doc_ids.
+    monkeypatch.setattr(texts, "passages", lambda: chain(MINI.passages(), MINI.passages()))
+    check_refusals({"CollectionError 600 300 unique": export})
+    assert not out.exists()
 
 
 def test_texts_cannot_break_lines(tmp_path: Path) -> None:
