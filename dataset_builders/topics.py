@@ -349,6 +349,7 @@ def replay_topics(
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
+        exclude=dataset.exclusions,
         words=dataset.words,
     )
     return rebuilt, [
@@ -478,7 +479,7 @@ def _embed_again(
 ) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
     """Return the published topics, new embeddings, and their comparison, as facts and as a note."""
     published = read_topics(dataset)
-    queries = ids_and_texts(queries_table(collection))
+    queries = ids_and_texts(queries_table(collection, dataset.exclusions))
     _check_queries(published, queries, collection, SHIFTS["topics"])
     built = published.embedding
     spec = EncoderSpec(

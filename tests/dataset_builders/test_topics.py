@@ -68,6 +68,22 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
             assert (tmp_path / "again" / path.relative_to(built)).read_bytes() == path.read_bytes()
 
 
+def test_replay_and_verification_leave_out_excluded_passages(tmp_path: Path) -> None:
+    folder, pairs = tmp_path / "msshift", tmp_path / "pairs.tsv"
+    emptied, kept = [query_id for query_id in QUERIES if len(SMALL.relevant[query_id]) > 1][:2]
+    excluded = [(emptied, doc_id) for doc_id in SMALL.relevant[emptied]]
+    excluded.append((kept, next(iter(SMALL.relevant[kept]))))
+    pairs.write_text("".join(f"{query_id}\t{doc_id}\n" for query_id, doc_id in excluded))
+    manifest = build_dataset(SMALL, ["topics"], folder, exclude=pairs)
+    again, differing = replay_topics(folder, SMALL, tmp_path / "again")
+    assert (again, differing) == (manifest, [])
+    verified, retrained = (
+        check(folder, SMALL).facts for check in (topics.verify_topics, topics.retrain_topics)
+    )
+    assert (verified["queries"], verified["agreement"]) == (len(QUERIES) - 1, 1)
+    assert (retrained["identical"], retrained["same_bytes"]) == (True, True)
+
+
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
     """Return what another processor might compute."""
     random = np.random.default_rng(0)
