@@ -47,7 +47,7 @@ from msshift_bench.dataset_builders.cut import (
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings, EncoderSpec, ModelSettings
-from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.errors import DataError, IntegrityError, UsageError, first_few
 from msshift_bench.output import Summary
 from msshift_bench.plumbing import values_by_key
 from msshift_bench.records import Grouping
@@ -189,9 +189,12 @@ def _check_queries(
 ) -> None:
     kind = "clusters" if shift.name == "topics" else "buckets"
     if clustering.query_ids != tuple(sorted(queries)):
+        differing = queries.keys() ^ set(clustering.query_ids)
         raise DataError(
             f"the published {kind} have {len(clustering.query_ids)} queries, but {collection.name} "
-            f"has {len(queries)} others; give the collection from which they were made"
+            f"has {len(queries)} with a relevant passage; {len(differing)} query ids are in only "
+            f"one of them ({first_few(differing)}); give the collection and the qrels from which "
+            f"the {kind} were made"
         )
 
 

@@ -198,16 +198,22 @@ def test_what_cannot_be_grouped_read_or_made_again(
         ),
         "UnknownNameError 'means'": partial(bucket, QUERIES, "means"),
         "DataError 320 1": partial(bucket, alike),
-        "DataError 750 749": partial(bucket, fewer, published=published),
+        f"DataError 750 749 1 {next(iter(QUERIES))} qrels": partial(
+            bucket, fewer, published=published
+        ),
         "changed buckets: IntegrityError centroids.parquet": lambda: read_buckets(
             data.open_dataset(changed)
         ),
         "changed topics: IntegrityError centroids.parquet": partial(
             topics.verify_topics, topical, MINI
         ),
-        "others verified: DataError 3000 750": partial(topics.verify_topics, built, SMALL),
-        "others retrained: DataError 3000 750": partial(topics.retrain_topics, built, SMALL),
-        "others replayed: DataError 3000 750": partial(replay_topics, built, SMALL, out),
+        "others verified: DataError 3000 750 2250 qrels": partial(
+            topics.verify_topics, built, SMALL
+        ),
+        "others retrained: DataError 3000 750 2250 qrels": partial(
+            topics.retrain_topics, built, SMALL
+        ),
+        "others replayed: DataError 3000 750 2250 qrels": partial(replay_topics, built, SMALL, out),
         "DataError imported": partial(topics.verify_topics, imported, SMALL),
         "UsageError imported": partial(replay_topics, imported, SMALL, out),
     }
