@@ -454,8 +454,8 @@ def import_official(
     Raises:
         NotFoundError: if a source is neither release, or there is no such collection.
         UnknownNameError: for a shift that is in no source.
-        UsageError: if a collection is needed and not given, two sources contain the same shift, or
-            the folder must not be replaced.
+        UsageError: if `sources` is empty, a collection is needed and not given, two sources contain
+            the same shift, or the folder must not be replaced.
         DataError: if a file fails a check, or the collection has no query of the releases.
 
     Examples:
@@ -466,6 +466,10 @@ def import_official(
     if collection is not None:
         collection = open_collection(collection)
     releases = [_read(Path(source).expanduser(), collection) for source in as_list(sources)]
+    if not releases:
+        raise UsageError(
+            "sources is empty; give the folder of a checkout of MS-Shift or ReSTTest, or several"
+        )
     validated, validation = _add_validation(releases)
     if collection is not None:
         _check_collection(collection, validated)
