@@ -121,23 +121,26 @@ def question_matcher(
 def read_question_words(path: str | Path) -> dict[str, str]:
     """Read question words, in any language: question word -> group of ``wh-words``.
 
-    Words and groups are lower-cased. An empty file gives `{}`.
+    Words and groups are lower-cased.
 
     Args:
         path: a file of lines: question word, tab, group.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if a line is malformed or repeats a word; the error lists all such lines.
+        CollectionError: if the file is empty, or a line is malformed or repeats a word; the error
+            lists all such lines.
     """
     group_of: dict[str, str] = {}
     findings, groups = FindingLog(), SHIFTS["wh-words"].groups
+    fix = f"write a question word, a tab and one of {', '.join(groups)}, each word once"
     for line, text in numbered_lines(Path(path), findings):
         word, _, group = text.lower().partition("\t")
         if not word.strip() or group not in groups or word in group_of:
-            fix = f"write a question word, a tab and one of {', '.join(groups)}, each word once"
             findings.add("question-word", f"the line is {text!r}", str(path), line, fix)
         group_of[word] = group
+    if not (group_of or len(findings)):
+        findings.add("empty-file", "the file has no question word", str(path), fix=fix)
     findings.stop_if_any(CollectionError, f"the question words in {path} cannot be used:")
     return group_of
 

@@ -47,7 +47,7 @@ def test_a_file_without_question_words_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text("\n")
     options = {"wh-words": {"rule": str(path)}}
-    with pytest.raises(CollectionError, match="fix: .*wha, how, who") as error:
+    with pytest.raises(CollectionError, match=r"fix: .*wha, how, who") as error:
         build_dataset("mini:300", ["wh-words"], tmp_path / "out", options=options)
     assert [finding.code for finding in error.value.findings] == ["empty-file"]
     assert not (tmp_path / "out").exists()
