@@ -417,7 +417,8 @@ def _in_order(method: str, rankings: Any, rows: Sequence[Row]) -> list[Any]:
 def _table_rankings(method: str, table: Any, rows: Sequence[Row]) -> list[list[tuple[Any, Any]]]:
     """Return the pairs (doc_id, score) of each query in `rows`; `[]` if the table has none.
 
-    Queries are found by id, or by text if no column has ids. An unknown query is a `UsageError`.
+    Queries are found by id, or by text if no column has ids. Queries of equal text have the same
+    ranking, which the table may repeat for each. An unknown query is a `UsageError`.
     """
     names = getattr(table, "column_names", None) or list(table.columns)
     by_text = not any(name in names for name in _IDS)
@@ -432,7 +433,9 @@ def _table_rankings(method: str, table: Any, rows: Sequence[Row]) -> list[list[t
                 "queries; return the ids or the texts of these queries, as str"
             )
         rankings[key].append((doc_id, score))
-    return [rankings[key] for key in keys]
+    return [
+        list(dict.fromkeys(rankings[key])) if keys.count(key) > 1 else rankings[key] for key in keys
+    ]
 
 
 class FunctionSearch(EngineSearch):

@@ -27,7 +27,7 @@ import pytest
 import rank_bm25
 
 from msshift_bench import SHIFTS, evaluate, open_dataset, read_run
-from msshift_bench.baselines.adapters import ADAPTERS, find_searcher
+from msshift_bench.baselines.adapters import ADAPTERS, FunctionSearch, find_searcher
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError, UsageError
@@ -366,6 +366,22 @@ def test_an_adapter_ranks_as_a_search_by_hand(title: str, case: Case, given: Val
     rows = queries_of(given["data"])
     texts = [row.text for row in rows], [row.text for row in PASSAGES]
     check(given["runs"] / "mine" / "length.run.gz", rows, PASSAGES, case.scores(*texts))
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_queries_of_equal_text_have_one_ranking_in_a_table(repeated: bool) -> None:
+    """A table by texts has the rows of an equal text once, or again for every query."""
+
+    def table(queries: list[str], k: int) -> pd.DataFrame:
+        texts = queries if repeated else dict.fromkeys(queries)
+        rows = [(text, f"d{n}", -n) for text in texts for n in range(k)]
+        return pd.DataFrame(rows, columns=["query", "doc_id", "score"])
+
+    texts = {"1": "frogs", "2": "ponds", "3": "frogs"}
+    rows = [Row.judged(query_id, text, "", {}) for query_id, text in texts.items()]
+    search = FunctionSearch(depth=3)
+    found = search.model_rankings(table, SimpleNamespace(queries=rows))  # type: ignore[arg-type]
+    assert list(found) == [[("d0", 0), ("d1", -1), ("d2", -2)]] * 3
 
 
 @pytest.mark.extended
