@@ -260,8 +260,8 @@ def parse_toml(
 def toml_lines(content: str) -> dict[str, int]:
     """Return the line of each table and key of a TOML file, found by regular expressions.
 
-    Quoted keys, dotted keys, and keys within inline tables are missing. Headers of arrays of tables
-    (``[[name]]``) are ignored.
+    Quoted keys, dotted keys, and keys within inline tables are missing. Tables of an array
+    (``[[name]]``) count as one table: a key has the line of its first occurrence.
 
     Args:
         content: the file's content.
@@ -272,7 +272,7 @@ def toml_lines(content: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(content.splitlines(), 1):
-        if match := re.match(r"\s*\[([\w.-]+)\]", line):
+        if match := re.match(r"\s*\[\[?([\w.-]+)\]", line):
             table = f"{match[1]}."
             lines.setdefault(match[1], number)
         elif match := re.match(r"\s*([\w-]+)\s*=", line):

@@ -104,6 +104,9 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("a = 1\nname\nb = 2", "v.toml:2:"),
         (b"name = '\xff'", "byte 9 is not UTF-8 [not-utf8]"),
         ("unknown = 1", "unknown: there is no such field [unknown-field]"),
+        ("[[inner]]\nlevel = 10", "v.toml:1: inner: expected a table, found a list"),
+        ("[inner]\nlevel = 10\n[[inners]]\nlevel = 2", "v.toml:3: inners: there is no such field"),
+        ("[maybe]\nsize = 'large'\n[[x]]\nlevel = 1", "v.toml:1: maybe.level: large takes 2"),
         ("[inners]\nlevel = 2", "inners: there is no such field; did you mean 'inner'?"),
     ],
 )  # fmt: skip
