@@ -443,7 +443,7 @@ def compare_groups(
 ) -> Comparison:
     """Return the similarity of each group to its shift's other groups together, and the `Result`.
 
-    For the errors, see `group_similarity`.
+    For the errors, see `group_similarity`. A data set of shifts by size only is a `UsageError`.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -459,6 +459,12 @@ def compare_groups(
     names = shift_names(shifts, known=dataset.shifts) or [
         name for name in dataset.manifest.shifts if not SHIFTS[name].by_size
     ]
+    if not names:
+        raise UsageError(
+            f"{dataset.folder} has only {', '.join(dataset.manifest.shifts)}, whose groups are "
+            "training sets for one test set, so they cannot be compared; compare files of queries "
+            "with --train and --test"
+        )
     _check_options(chosen, options)
     if chosen.needs == "model":
         options = {**options, "models": open_models(options.get("models"), names)}

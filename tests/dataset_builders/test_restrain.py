@@ -29,7 +29,7 @@ from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import rank_by_best_cosine
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import evaluate_run_sets
-from msshift_bench.similarity import group_similarity, unit_rows
+from msshift_bench.similarity import compare_groups, group_similarity, unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
@@ -95,6 +95,14 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
     assert "The groups of this shift are training sets" in card
     with pytest.raises(UsageError, match="restrain-20"):
         group_similarity(built, "restrain-20")
+
+
+def test_groups_of_sizes_alone_cannot_be_compared(test_set: Path, tmp_path: Path) -> None:
+    options = {"restrain": {"test_sets": [test_set]}}
+    folder = tmp_path / "both"
+    build_dataset(MINI, ["restrain-20", "restrain-60"], folder, options=options)
+    call = partial(compare_groups, folder)
+    check_refusals({f"UsageError {folder} restrain-20 restrain-60 --train --test": call})
 
 
 def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:
