@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
+from msshift_bench.errors import NotFoundError
 from msshift_bench.evaluation import figure_ends, figure_text, parse_measure
 from msshift_bench.leaderboard.description import BOARD_SHIFTS, BOARDS, CLASSES, Board, leaked_share
 from msshift_bench.leaderboard.entries import (
@@ -134,7 +135,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
 
     Raises:
         MissingExtraError: if Jinja2 is not installed.
-        NotFoundError: if there is no such folder of entries.
+        NotFoundError: if there is no such folder of entries, or no entry.
         DataError: if a file of an entry is malformed.
         UsageError: if `out` holds other files than pages.
     """
@@ -142,6 +143,11 @@ def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True)
     newest = load_entries(*([entries_folder()] if packaged else []), *entries)
     systems = {board: [e for e in newest if e.board is board] for board in BOARDS.values()}
     tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
+    if not tables:
+        raise NotFoundError(
+            f"no entry in {', '.join(map(str, entries))}; give a folder of <board>/<system>/v<n>, "
+            f"with a board of {', '.join(BOARDS)}"
+        )
     environment.filters.update(shown=figure_text, ends=figure_ends)
     environment.globals.update(
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},

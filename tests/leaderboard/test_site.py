@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.errors import MissingExtraError, UsageError
+from msshift_bench.errors import MissingExtraError, NotFoundError, UsageError
 from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard import site
 from msshift_bench.leaderboard.description import BOARDS
@@ -327,6 +327,14 @@ def test_the_packaged_entries_are_included_unless_they_are_not_wanted(
     for wanted, names in ((True, {"mine", "paper"}), (False, {"mine"})):
         out = build_site(tmp_path / "site", tmp_path / "mine", packaged=wanted).parent
         assert {path.stem for path in out.glob("mini/systems/*")} == names
+
+
+def test_a_folder_without_entries_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    with pytest.raises(NotFoundError, match=r"no entry in .*mine; .*<board>/<system>/v<n>.*mini"):
+        build_site(tmp_path / "site", folder, packaged=False)
+    assert not (tmp_path / "site").exists()
 
 
 def test_without_jinja_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
