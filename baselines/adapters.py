@@ -260,7 +260,9 @@ class BeirSearch(EncoderSearch):
 
 
 class MtebEncoderSearch(EncoderSearch):
-    """Search with an encoder of MTEB: by the similarity in its metadata, else by cosine.
+    """Search with an encoder of MTEB, by `similarity`.
+
+    By default, it is the similarity in the encoder's metadata, else its inner model's, else cosine.
 
     The encoder is called with the metadata of MTEB's retrieval task MSMARCO, so that it uses the
     prompts of that task.

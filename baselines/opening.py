@@ -367,7 +367,8 @@ class ModelFolders(PerGroupSystem):
             if names["held_out"] not in known or not names.get("seed", "0").isdecimal():
                 raise UsageError(
                     f"unexpected folder {match}; expected {self.pattern}, where held_out is a "
-                    f"group of {shift.name} ({', '.join(shift.groups)}): rename or remove it"
+                    f"group of {shift.name} ({', '.join(shift.groups)})"
+                    f"{', and seed a number' * ('seed' in names)}: rename or remove it"
                 )
         folders = {group: self._folder(shift, group) for group in shift.groups}
         folder = folders[str(held_out)]
@@ -422,7 +423,8 @@ def open_folders(pattern: str, changes: Mapping[str, Any]) -> ModelFolders:
     """Return the system of models in folders, one for each held-out group.
 
     Args:
-        pattern: the path of the folders, e.g. ``models/seed-{seed}/{held_out}``.
+        pattern: the path of the folders, e.g. ``models/seed-{seed}/{held_out}``. It must have
+            ``{held_out}``; ``{seed}`` and ``{shift}`` are optional.
         changes: new values of fields, as for `open_model`.
 
     Raises:

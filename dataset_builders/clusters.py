@@ -195,7 +195,7 @@ class Clustering:
         return [groups.get(cluster, OTHERS) for cluster in range(len(self.centroids))]
 
     def labels_by_query(self) -> dict[str, str]:
-        """Return query_id -> group, or `OTHERS`."""
+        """Return query_id -> its group; `OTHERS` for queries in no group."""
         groups = (self._group_of[label] for label in self.labels.tolist())
         return dict(zip(self.query_ids, groups, strict=True))
 

@@ -123,7 +123,7 @@ def _open_files(folder: Path) -> Copy:
     for names, paths in zip(_FILES, existing, strict=True):
         if not paths:
             raise NotFoundError(
-                f"{folder} holds none of {', '.join(names)}; add these files of MS MARCO"
+                f"{folder} holds none of {', '.join(names)}; add one of these files of MS MARCO"
             )
     query_files, qrel_files = existing
     queries = {

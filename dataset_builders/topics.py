@@ -99,8 +99,8 @@ def read_topics(dataset: Dataset) -> Clustering:
     for name in (ASSIGNMENTS, CENTROIDS):
         if name not in dataset.manifest.files:
             raise DataError(
-                f"{dataset.folder} publishes no clusters ({name}); give a data set whose topics "
-                "were built with 'msshift build'"
+                f"{dataset.folder} has no file {name} with clusters of queries; give a data set "
+                "whose topics were built with 'msshift build'"
             )
     parameters = dataset.manifest.shifts["topics"]["parameters"]
     assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
@@ -310,7 +310,7 @@ def replay_topics(
         the published rows. With the same collection, no split differs.
 
     Raises:
-        DataError: if the data set publishes no clusters, or the collection has other queries.
+        DataError: if the data set has no clusters of queries, or the collection has other queries.
         IntegrityError: if its clusters were changed.
         UsageError: if the data set was imported, is a small part of a build with given test
             queries, or has a shift with sizes or with labels; and as in `build_dataset`.
@@ -403,7 +403,7 @@ def verify_topics(
         differences are within the noise.
 
     Raises:
-        DataError: if the data set publishes no clusters, or the collection has other queries.
+        DataError: if the data set has no clusters of queries, or the collection has other queries.
         IntegrityError: if its clusters were changed.
         MissingError: if there is no such data set or encoder, or libraries are not installed.
     """

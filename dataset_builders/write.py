@@ -139,8 +139,10 @@ def check_dataset_target(
         overwrite: replace an earlier build even if that loses data; see `build_dataset`.
 
     Raises:
-        UsageError: if the folder is not empty and not an earlier build, if replacing it would lose
-            files, or if the collection's name cannot be written into a manifest.
+        UsageError: if the folder is not empty and not an earlier build, or if the collection's name
+            cannot be written into a manifest. Without `overwrite`, also if the earlier build is
+            from another collection, or has shifts, triples or files that would be lost.
+        IntegrityError: without `overwrite`, if the earlier build's manifest cannot be read.
     """
     check_collection_name(collection)
     if not folder.exists():

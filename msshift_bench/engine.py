@@ -372,7 +372,10 @@ def engine_in_use() -> Engine:
 
 @contextmanager
 def using_engine(engine: Engine) -> Iterator[None]:
-    """Use an engine for all tasks of the block; its end closes its connection."""
+    """Context in which all tasks use an engine; its connection is closed at the end.
+
+    Inside a block of an equal engine, the outer block's connection is used and stays open.
+    """
     with ExitStack() as exits:
         if engine != engine_in_use():  # An equal engine keeps the outer block's connection.
             _in_use.append(_EngineInUse(engine, exits))

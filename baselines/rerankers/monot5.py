@@ -35,8 +35,8 @@ class MonoT5(Reranker):
     """monoT5: a T5 that generates true or false, and reranks BM25.
 
     The query's part of the prompt has at most `query_length` tokens, the document's part at most
-    `passage_length`. In ``[random]``, `initial` is T5's ``initializer_factor`` (1 in T5), and
-    `matching` must be false.
+    `passage_length`. In a recipe's table ``[random]``, `initial` is T5's ``initializer_factor``
+    (1 in T5), and `matching` must be false.
     """
 
     name = "monot5"

@@ -121,7 +121,7 @@ class Reranker(Neural):
     search: RerankSearch
 
     def tag(self, name: str) -> str:
-        """Return the run tag: the name, recipe and seed, without `Searcher.tag`."""
+        """Return the run tag: the name, recipe and seed, without ``-reranks-bm25-<number>``."""
         return super().tag(name).removesuffix(self.search.tag)
 
     def judgement_loss(self, model: Any) -> Any:

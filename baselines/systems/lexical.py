@@ -41,7 +41,7 @@ _BLOCK_QUERIES = 8 * BATCH
 
 
 class Bm25Words(System):
-    """The fields that both BM25 systems share: words, depth and engine; see `Bm25System`."""
+    """The fields that both BM25 systems share; see `Bm25System` for their meaning."""
 
     stemmer: str = "english"
     stop_words: str = "english"

@@ -421,7 +421,10 @@ def _read_file(path: Path) -> RecipeFile:
     try:
         return RecipeFile(path.stem, str(path), path.read_bytes().decode())
     except FileNotFoundError:
-        raise NotFoundError(f"no recipe {path}: the file does not exist") from None
+        raise NotFoundError(
+            f"no recipe {path}: the file does not exist; give an existing file, or the name of "
+            "a recipe, e.g. 'mini'"
+        ) from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} must be UTF-8: {error}") from None
 

@@ -228,7 +228,7 @@ class BlockSearch(Scorer):
 
     Attributes:
         floor: only passages with a score above it are ranked.
-        similarities: the names of the similarities that models may have; empty if models have none.
+        similarities: the names of the similarities that models may have; if empty, none is checked.
     """
 
     floor: ClassVar[float] = -np.inf

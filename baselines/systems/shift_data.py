@@ -174,9 +174,10 @@ class ShiftData:
         tested = {row.query_id: row.text for row in tests}
         leaked = sum(row.query_id in tested for row in train)
         if leaked:
+            tested_on = self.shift.name if against_all else f"{self.shift.name}-{held_out}"
             raise DataError(
-                f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
-                f"the held-out group; build or import the data set {self.dataset.folder} again"
+                f"{leaked} training queries are also test queries of {tested_on}; build or import "
+                f"the data set {self.dataset.folder} again"
             )
         texts = frozenset(tested.values())
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}

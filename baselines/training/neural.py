@@ -450,7 +450,10 @@ class Neural(Recipe, System):
 
 
 def _fit_together(system: Neural, work: Path, name: str, sets: ValidationSet | None) -> None:
-    """Train in one of several processes; the first validates and writes the checkpoints."""
+    """Train in one of several processes; the first validates and writes the checkpoints.
+
+    The arguments are the same in each process; see `Neural.fit`.
+    """
     with quiet_libraries():
         triples = TrainingData.load(part_folder(work))
         system.fit(system._new_model(work), triples, work, name=name, sets=sets)

@@ -99,7 +99,10 @@ class Checkpoint:
         return bool(since >= stopping["args"]["early_stopping_patience"])
 
     def losses(self) -> list[tuple[int, float]]:
-        """Return (step, mean loss since the previous log entry), for at most `_LOSSES` steps."""
+        """Return (step, mean loss since the previous log entry) for `_LOSSES` steps or fewer.
+
+        The steps are evenly spaced.
+        """
         rows = [row for row in self.state["log_history"] if "loss" in row]
         steps, every = self.state["max_steps"], self.state["logging_steps"]
         return [(row["step"], row["loss"]) for row in rows if _is_shown(row["step"], steps, every)]

@@ -363,7 +363,10 @@ SLOPE = Format(_slope, is_marked=True)
 
 
 def link_section(link: Link, figures: Figures) -> Section:
-    """Return the tables of a link: its points, and its lines with rank correlations."""
+    """Return two tables of a link: each group's similarity and Rel Loss; each system's line.
+
+    The table of lines also has the rank correlations.
+    """
     against = f"{link.measure} against {link.against} of {link.slice} queries"
     title = f"{link.shift}: Rel Loss in {against}"
     several = len(link.shifts) > 1

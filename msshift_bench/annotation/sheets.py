@@ -193,7 +193,10 @@ def read_annotations(
         (('Ada', 'Ben'), 6)
     """
     if both not in (DIFFERENT, "type"):
-        raise UsageError(f"`both` must be {DIFFERENT!r} or 'type', got {both!r}")
+        raise UsageError(
+            f"`both` (the label if an annotator chose both) must be {DIFFERENT!r} or 'type', got "
+            f"{both!r}"
+        )
     paths = [Path(sheet) for sheet in as_list(sheets)]
     _check_files(paths)
     findings = FindingLog()

@@ -55,7 +55,7 @@ class CommandGroup(_BriefHelp, TyperGroup):
 
 
 class Command(_BriefHelp, TyperCommand):
-    """A command whose numbers need plain digits, with defaults from `msshift.toml`."""
+    """A command that accepts numbers in plain digits only; `msshift.toml` sets its defaults."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse the arguments as typer does, but first check that numbers have plain digits.

@@ -228,7 +228,10 @@ def _check_own_passages(test_set: TestSet, collection: Collection) -> None:
 
 
 def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
-    """Check that a collection has a relevant passage of each test set with relevant passages."""
+    """Check that a collection has a relevant passage of each test set; else raise a DataError.
+
+    Test sets without relevant passages are not checked.
+    """
     relevant = {
         test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
         for test_set in test_sets

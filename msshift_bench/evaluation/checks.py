@@ -135,7 +135,8 @@ def _shift_run_sets(opened: OpenedRuns) -> list[tuple[OpenedRunSet, Shift]]:
 def unreadable_sidecars(opened: OpenedRuns, _: Settings | None = None) -> Iterator[Finding]:
     """Find sidecars that are not JSON objects or were changed.
 
-    None without the digest of a data set or an extra test set.
+    If the opened runs have neither a data set with a digest nor an extra test set, nothing is
+    checked.
     """
     if opened.data.content_digest or any(part.test for part in opened.run_sets):
         yield from (part.unsound() for part in _sidecars_of(opened) if not part.is_sound)
@@ -499,7 +500,7 @@ def differ_in_start(first: Scores, second: Scores) -> bool:
 
 
 def mismatches(run: str, test_set: TestSet, report: RunReport) -> Iterator[Finding]:
-    """Yield findings, why a well-formed run cannot be scored on a test set; none if it can.
+    """Yield a finding for each reason why a well-formed run cannot be scored on a test set.
 
     Args:
         run: the run file; "-" for standard input.

@@ -86,7 +86,8 @@ def evaluate_extra_tests(
         UnknownNameError: for an unknown shift or allowance.
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if queries, judgements or variants are malformed.
-        DataError: if no variant is of a test query of a shift, or none counts.
+        DataError: if no variant is of a test query of a shift, or every variant or its query is
+            missing from the runs.
         RunError: if a run is malformed, missing, was made for other queries or by another model; if
             compared runs are of different passages or data; or if a model was trained on test
             queries (all unless allowed).

@@ -154,7 +154,7 @@ def _system_counts(scores: Scores) -> str:
 
 
 def seen_notes(scores: Iterable[Scores]) -> Iterator[str]:
-    """Yield, for each model for all groups, which groups have queries in its training set."""
+    """Yield a note for each model for all groups: whether it trained on each group's queries."""
     for part in scores:
         states = {} if part.trained_per_group else part.states_of(FOR_ALL)
         groups = {

@@ -264,8 +264,8 @@ def _no_query_error(run: JudgedRun) -> RunError:
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
     """Yield pairs of runs with the same rankings: the first such run, and a later one.
 
-    Tags, file names and score values do not change a ranking. Rounding of scores may add ties: if
-    nearly all queries have equal values, ties are ignored.
+    Tags, file names and score values do not change a ranking. Rounding of scores may add ties. So
+    runs that differ only in ties also count, if at least 99% of queries have equal measures.
     """
     different: list[ScoredRun] = []
     for run in runs:
@@ -439,7 +439,9 @@ class Scores(SystemNames):
         return replace(self, groups={g: queries for g, queries in groups.items() if queries.size})
 
     def matched_to(self, other: Scores) -> Scores:
-        """Return stored scores, without ties, with the queries in the order of `other`.
+        """Return these stored scores with the queries in the order of `other`.
+
+        In the result, `ScoredRun.best` and `ScoredRun.worst` equal `ScoredRun.scores`.
 
         Args:
             other: scores on the same test sets.

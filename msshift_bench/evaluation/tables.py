@@ -76,7 +76,10 @@ def _seed_sd(figure: Figure) -> str:
 
 
 def figure_ends(figure: Figure) -> str:
-    """Return the ends of a figure's interval, labelled if it counts queries only; "" if none."""
+    """Return the ends of a figure's interval as text; "" if it has no interval.
+
+    If the interval includes the variance of queries only, the text ends with `QUERIES_ONLY`.
+    """
     only = f" {QUERIES_ONLY}" * (figure.seeds == 1 or figure.counts == QUERIES_ONLY)
     return "" if figure.interval is None else _ends(figure) + only
 

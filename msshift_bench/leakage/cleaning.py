@@ -81,8 +81,9 @@ def clean_training(
     Returns:
         For each file (column `slice`), the numbers of its ``lines``, of removed lines
         (``leaking_lines``: their query leaks; ``other_lines``: it is not in `train`), and of
-        written lines (``kept_lines``). Then, for each strictest tier (`slice`), the number of
-        training queries ``left_out``. The facts hold the digests of the files.
+        written lines (``kept_lines``). Then, for each tier (`slice`), the number of removed
+        training queries with this strictest tier (``left_out``). The facts hold the digests of the
+        files.
 
     Raises:
         NotFoundError: if a file does not exist, or `found` holds no result of `find_leakage`.

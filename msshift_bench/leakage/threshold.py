@@ -179,7 +179,10 @@ class ThresholdCurve:
         return Figures([row.with_value(value, self._interval(precision)), sure])
 
     def _lowest(self, weights: Floats | Ints, precision: float) -> float:
-        """Return the lowest threshold with weighted test queries; inf if there is none."""
+        """Return the lowest threshold with at least a precision; inf if there is none.
+
+        Each pair counts as often as the weight of its test query.
+        """
         counted = weights[self._rows]
         pairs, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
         good = np.flatnonzero((pairs > 0) & (hits >= precision * pairs - 1e-9))

@@ -76,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Facts, tables and notes of an object without figures of systems.
+    """A result without figures of systems, e.g. the counts of an audit.
 
     Attributes:
         facts: the facts, as JSON values.

@@ -473,7 +473,10 @@ class JudgedRun:
             UsageError: if the policy fixes no order, or fewer documents were kept.
         """
         if self.tie_policy == "expected":
-            raise UsageError("under the tie policy 'expected' only native measures can be computed")
+            raise UsageError(
+                "under the tie policy 'expected' only native measures can be computed; choose "
+                "another tie policy, e.g. 'trec'"
+            )
         if depth > self.depth:
             raise UsageError(
                 f"this measure needs the first {depth} documents of each ranking, and "

@@ -51,7 +51,10 @@ QueryLines = tuple[Lines, Ints]
 
 
 def lines_by_query(parts: Iterable[Lines]) -> Iterator[QueryLines]:
-    """Yield lines and each query's first row; neighbouring lines of a query are in one item."""
+    """Yield `QueryLines`, in the order of the lines.
+
+    Consecutive lines of a query are in one item, even if they are in several parts.
+    """
     held: list[Lines] = []  # the lines of the last query so far
     for part in parts:
         if not len(part.scores):

@@ -87,7 +87,8 @@ def find_predictions(
             findings.append(
                 Finding(
                     "no-place",
-                    f"no group {quoted(held_out)} in {', '.join(shifts)}",
+                    f"its name ends in {quoted(held_out)}, which is no group of "
+                    f"{', '.join(shifts)}",
                     str(model),
                     fix=f"name the model org/model{_WITHOUT}<group>, and the folder like it",
                 )

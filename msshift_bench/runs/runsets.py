@@ -367,7 +367,10 @@ class _Place(NamedTuple):
 
 
 def _place_of(path: Path, shifts: Mapping[str, Shift] = SHIFTS) -> _Place | None:
-    """Return the place of a path below a system's folder; `None` for paths of another layout."""
+    """Return the place of a path below a system's folder.
+
+    `None` is returned for paths of another layout, or of an unknown shift or group.
+    """
     match = _PATH.fullmatch(path.as_posix())
     shift = shifts.get(match["shift"]) if match else None
     if match is None or shift is None:

@@ -545,7 +545,10 @@ def lines_of_records(
 
 
 def _identifier(value: Any) -> bytes:
-    """Return the UTF-8 bytes of an id; b"" for an invalid id."""
+    """Return the UTF-8 bytes of an id: a string, bytes or an integer; b"" for other values.
+
+    b"" is also returned for an id that is not UTF-8 or is longer than `MAX_LINE_BYTES`.
+    """
     if type(value) is str and value.isascii() and len(value) <= MAX_LINE_BYTES:
         return value.encode()  # almost always
     if not isinstance(value, bool) and isinstance(value, numbers.Integral):

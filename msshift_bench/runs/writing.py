@@ -141,10 +141,10 @@ def _lines(rankings: Iterable[Ranked], name: str) -> Iterator[Lines]:
 
 
 def _numbers(values: Sequence[float], name: str) -> Vectors:
-    """Return scores as 32-bit floats.
+    """Return scores as 32-bit floats; NaN and infinite values are not checked.
 
     Raises:
-        RunError: for the first value that is not a number.
+        RunError: for the first value that cannot be converted to a float.
     """
     unread = iter(values)
     try:

@@ -39,7 +39,13 @@ Models: TypeAlias = Mapping[str, str | Path] | Sequence[OpenedRunSet] | str | Pa
 
 
 def split_words(text: str, words: str = "whitespace") -> list[str]:
-    """Return the words of a text, lower-cased; by default split at white space, as in the paper."""
+    """Return the words of a text, lower-cased.
+
+    Args:
+        text: the text.
+        words: the rule that divides it, a name in `msshift_bench.words.WORDS`; by default it is
+            split at white space, as in the paper.
+    """
     return divide(text.lower(), words).split()
 
 

@@ -34,7 +34,7 @@ class Sides(NamedTuple, Generic[_Side]):
 
     @property
     def is_one(self) -> bool:
-        """Whether one model serves all groups; with a reference, whether this holds for both."""
+        """Whether one model serves all groups, and also in `reference` if there is one."""
         return self.inside is self.out and (self.reference is None or self.reference.is_one)
 
 

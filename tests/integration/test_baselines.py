@@ -274,7 +274,7 @@ def test_training_on_a_test_query_is_refused(data: Path) -> None:
     tested = next(iter(source.tests["short"]))
     twin = tested._replace(query_id="another id")
     assert source.check_disjoint((*train, twin), "short") == {"leaked": 0, "equal_texts": 1}
-    with pytest.raises(DataError, match="1 training queries of length-short are test queries"):
+    with pytest.raises(DataError, match="1 training queries are also test queries of length-short"):
         source.check_disjoint((*train, tested), "short")
 
 

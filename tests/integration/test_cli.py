@@ -146,7 +146,7 @@ def test_a_missing_data_set_and_missing_clusters_are_refused(
     build_copy("mini:500", "length")
     done = msshift("verify", "--topics", level)
     assert done.returncode == 1
-    assert "publishes no clusters" in done.stderr
+    assert "with clusters of queries" in done.stderr
 
 
 MEASURES_PAGE = (REPOSITORY / "docs" / "measures.md").read_text(encoding="utf-8")
