@@ -191,7 +191,7 @@ def check_seed(seed: int) -> None:
         UsageError: if it is not.
     """
     if not -(2**63) <= seed < 2**64:
-        raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
+        raise UsageError(f"seed {seed} is beyond 64 bits; give one from -2^63 to 2^64 - 1")
 
 
 def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:

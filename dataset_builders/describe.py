@@ -321,7 +321,11 @@ def _inline(values: Mapping[str, object]) -> str:
 
 
 def _columns(config: str, shifts: Mapping[str, Shift], *, texts: bool) -> dict[str, dict[str, str]]:
-    """Return column -> its type, in the form of the card's front matter."""
+    """Return column -> its type, in the form of the card's front matter.
+
+    A config of triples has three columns of ids. A held-out config has no column ``split``, and
+    without `texts` there is no column ``text``.
+    """
     if has_triples(config):
         return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
     _, held_out = parse_config(config, shifts)

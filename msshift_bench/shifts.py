@@ -157,7 +157,8 @@ class Shift:
         """Return the shift with training sets of one size, e.g. ``restrain-14k``.
 
         Args:
-            size: the number of training queries of each set, 1 or more; thousands become ``k``.
+            size: the number of training queries of each set, 1 or more. A multiple of 1,000 is
+                named by thousands: ``14k``.
         """
         thousands, rest = divmod(size, _THOUSAND)
         name = str(size) if rest or not thousands else f"{thousands}k"

@@ -195,7 +195,7 @@ def _first_module(file: Path) -> str:
 
 
 def _settings(model: str, revision: str | None) -> Path | None:
-    """Return the file of a model's settings; `None` if the model has no such file.
+    """Return the path of a model's `_SETTINGS` file; `None` if the model has no such file.
 
     Raises:
         NotFoundError: if the model does not exist, or the Hub cannot be reached.
@@ -218,7 +218,8 @@ def loading_error(what: str, where: str | Path, error: Exception) -> NotFoundErr
     Args:
         what: ``encoder`` or ``model``.
         where: the folder, or the id.
-        error: the library's error; the message contains its first line.
+        error: the library's error. The message contains its first line, unless `where` is a
+            local path that does not exist.
     """
     first = str(error).strip().partition("\n")[0]
     if Path(where).is_dir():

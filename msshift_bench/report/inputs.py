@@ -61,7 +61,7 @@ class Inputs:
 
     @property
     def measure(self) -> Measure:
-        """The measure of the charts."""
+        """The measure of the charts: the first of the settings."""
         return self.settings.measures[0]
 
     def groups(self, shift: Shift) -> Mapping[str, str]:

@@ -339,7 +339,11 @@ def draw_result(result: Result, path: str | Path) -> None:
 
 
 def _panels(result: Result) -> Iterator[_Panel]:
-    """Yield panels for each shift and measure: the losses, then the matrix of every system."""
+    """Yield panels for each shift and measure.
+
+    First the losses, if there are any; then one matrix of all systems not trained per group, and
+    one for each system trained per group.
+    """
     looks = styles_of(part.system for part in result.scores)
     for (name, measured), figures in result.figures.where(slice="").each("shift", "measure"):
         shift, measure = get_shift(name), parse_measure(measured)

@@ -94,7 +94,9 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             path, name = Path(source), str(source)
             if name == "-":
                 if sys.stdin is None:
-                    raise NotFoundError("stdin is closed, and a run was to be read from it")
+                    raise NotFoundError(
+                        "a run was to be read from stdin, which is closed; give a file"
+                    )
                 name, stream = "<stdin>", sys.stdin.buffer
             elif path.is_dir():
                 raise UsageError(f"{source} is a folder; a run is a file")

@@ -155,7 +155,7 @@ def extended(*rows: tuple[Any, ...]) -> list[Any]:
             (
                 'MSSHIFT score - --test length-short --data "$DATA" <&-',
                 3,
-                "stdin is closed, and a run was to be read from it",
+                "a run was to be read from stdin, which is closed; give a file",
             ),
             (
                 'ulimit -f 1; MSSHIFT evaluate "$RUNS" --data "$DATA" --per-query x.parquet',
