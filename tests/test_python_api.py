@@ -254,7 +254,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.usefixtures("here")
 @pytest.mark.neural
 @pytest.mark.parametrize(("name", "parameter"), rows(), ids=[".".join(row) for row in rows()])

@@ -346,7 +346,7 @@ def check(run: Path, rows: Sequence[Row], passages: Sequence[Passage], scores: M
         assert [*ranking.values()] == pytest.approx(expected[:DEPTH], rel=1e-5)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.neural
 @pytest.mark.parametrize(
     ("title", "case"),

@@ -346,6 +346,7 @@ def check_folder(folder: Path, kind: Any, toy: Toy, msshift: Command, *options: 
     check_run(out / folder.name / "length.run.gz", by_hand)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", with_first(KINDS, OF_A_CLASS))
 def test_models_of_a_folder(kind: str, toy: Toy, tmp_path: Path, msshift: Command) -> None:
     model = KINDS[kind](toy.bert, 1)

@@ -54,6 +54,7 @@ def with_fact(key: str) -> Ranked:
     return ranked
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("ranked", "message"),
     [

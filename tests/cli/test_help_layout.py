@@ -108,6 +108,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     assert (done.returncode, "'lenght'" in done.stderr) == (2, True)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -285,6 +285,7 @@ def test_triples_are_prepared_when_wanted_and_stay(
         assert (tmp_path / "datasets/msshift" / config).is_dir()
 
 
+@pytest.mark.extended
 def test_the_hub_serves_any_revision(
     install: Install, hub: FakeApi, first: Path, second: Path
 ) -> None:

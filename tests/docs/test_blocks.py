@@ -83,6 +83,7 @@ CHECKS: Mapping[str, Callable[[Path], None]] = {"docs/own-trainer.md": check_own
 """A page, and a check of the folder in which its blocks were run."""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("page", "skipping", "left"), PAGES)
 def test_the_blocks_of_a_page_run(
     page: str, skipping: tuple[str, ...], left: dict[str, str], tmp_path: Path

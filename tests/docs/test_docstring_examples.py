@@ -44,7 +44,7 @@ def examples_folder(build_once: Build, tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name",
     # Whoever looks for examples among heavy libraries imports them.

@@ -20,6 +20,7 @@ def test_the_pages_have_the_claims_of_today() -> None:
     assert main(["--check"]) == 0
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [

@@ -26,6 +26,7 @@ def test_messages_are_read_from_calls(call: str, line: str) -> None:
     assert messages_in(call) == ({line} if line else set())
 
 
+@pytest.mark.extended
 def test_the_page_has_modules_and_their_messages() -> None:
     page = messages_page()
     assert "## msshift_bench/runs/runsets\n" in page

@@ -49,6 +49,7 @@ def headings(page: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-") for line in lines}
 
 
+@pytest.mark.extended
 def test_every_link_and_every_anchor_has_a_target(tmp_path: Path) -> None:
     write_pages(REPOSITORY, tmp_path / "pages")
     copies = [path.relative_to(tmp_path) for path in (tmp_path / "pages/source").rglob("*.txt")]

@@ -127,6 +127,7 @@ TWICE = ("score interleaved",)
 """Cases in which a run is decoded twice: its queries are interleaved."""
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "name",
     [

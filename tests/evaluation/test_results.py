@@ -66,6 +66,7 @@ def result(request: pytest.FixtureRequest, world: Path) -> Result:
     return KINDS[request.param](world)
 
 
+@pytest.mark.every(3)
 def test_json_holds_every_figure_and_what_it_rests_on(result: Result) -> None:
     content = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert (content["schema"], content["kind"]) == (3, result.kind)

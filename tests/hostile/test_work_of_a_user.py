@@ -54,6 +54,7 @@ COMMANDS = {
 """A command that writes a file -> its words, with the folder of inputs and the file."""
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("ending", [".csv", ".json"])
 def test_a_sheet_with_verdicts_is_not_replaced(

@@ -14,6 +14,8 @@ from msshift_bench import load_dataset, load_triples, open_dataset
 from tests.conftest import Command
 from tests.support.refusals import check_exits
 
+pytestmark = pytest.mark.extended
+
 BUILD = (
     *("build", "length", "wh-words", "--collection", "zh", "--words", "characters"),
     *("--rule", "wh-words=question-words.tsv", "--licence", "cc-by-4.0"),

@@ -16,6 +16,8 @@ from tests.support.figures import read_figures
 from tests.support.making import make_runs
 from tests.support.refusals import check_exits, check_refusals
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def world(mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -39,6 +39,8 @@ from tests.support.refusals import check_exits, check_refusals
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
+pytestmark = pytest.mark.extended
+
 MEASURES = "nDCG@10 RR@10 R@5"
 DEPTH = 10
 

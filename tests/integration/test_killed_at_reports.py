@@ -168,6 +168,8 @@ MAKE = """
 import os, signal, sys
 from pathlib import Path
 from tests.integration.test_killed_at_reports import make
+
+pytestmark = pytest.mark.extended
 data, out, system, stage, number = sys.argv[1:]
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 make(Path(data), Path(out), system, (stage, int(number)), kill)

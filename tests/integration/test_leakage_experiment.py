@@ -20,7 +20,7 @@ from msshift_bench.records import Query
 from tests.support.file_bytes import file_bytes
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = pytest.mark.neural
+pytestmark = [pytest.mark.extended, pytest.mark.neural]
 
 COLLECTION = "mini:300"
 

@@ -100,6 +100,7 @@ def test_facts_of_single_systems(trained: Train) -> None:
     assert "index" not in facts["monobert"]
 
 
+@pytest.mark.extended
 def test_progress_of_a_training(trained: Train) -> None:
     events = trained("splade").events
     lines, stages = zip(*(line_and_stage(stage) for stage, _, _ in events), strict=True)

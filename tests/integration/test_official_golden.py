@@ -26,7 +26,7 @@ from tests.conftest import REPOSITORY, Command
 from tests.support.cut_rows import cut_rows
 from tests.support.golden import Golden
 
-pytestmark = pytest.mark.realdata
+pytestmark = [pytest.mark.extended, pytest.mark.realdata]
 
 COLUMNS = ("id", "relevant", "text")
 """What is kept of a row: its id, the number of its relevant passages, a digest of its text."""
@@ -48,6 +48,7 @@ def shown(row: Row) -> str:
     return f"{row.query_id},{len(row.relevant_doc_ids)},{digest[:12]}"
 
 
+@pytest.mark.extended
 def test_counts_and_rows_by_position(release: OfficialRelease, golden: Golden) -> None:
     heads = (f"{place}_{name}" for place in ("first", "middle", "last") for name in COLUMNS)
     lines = [",".join(["config", "queries", *heads])]

@@ -20,7 +20,7 @@ from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
-pytestmark = pytest.mark.neural
+pytestmark = [pytest.mark.extended, pytest.mark.neural]
 
 STEPS = 12
 

@@ -67,6 +67,7 @@ def test_runs_and_qrels_may_come_from_pipes(msshift_script: Path, tmp_path: Path
     assert [row.value for row in read_figures(done.stdout).where(figure="score")] == [0.5, 0.5]
 
 
+@pytest.mark.extended
 def test_scoring_a_run_imports_no_heavy_library(made: Path) -> None:
     program = (
         "import sys\n"

@@ -210,6 +210,7 @@ def test_the_figures_of_a_kind_are_those_computed_by_hand(world: Path, kind: str
         assert loss == pytest.approx((avg_in - out) / avg_in, abs=1e-9)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "door", with_first(FUNCTION_DOORS, ["read_run", "validate_run", "evaluate_run_sets"])
 )

@@ -204,6 +204,7 @@ WITHOUT_TIES = ["Compat", "Compat(p=0.8)"]
 """Where its ideal ranking leaves equal scores in the order of the qrels."""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("names", "ties"),
     [

@@ -23,6 +23,7 @@ def _tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         pytest.skip(f"needs {', '.join(missing)}")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", damaged_streams.TOOLS)
 def test_a_file_that_the_format_s_tool_refuses_is_refused(tmp_path: Path, name: str) -> None:
     outcomes = damaged_streams.try_all(name, 40, 12, tmp_path)
