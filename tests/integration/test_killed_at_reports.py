@@ -33,6 +33,8 @@ from tests.support.making import make_runs
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
+pytestmark = pytest.mark.extended
+
 Moment = tuple[str, int]
 """A stage, and the number of its report: from 1, or the last one."""
 
@@ -168,8 +170,6 @@ MAKE = """
 import os, signal, sys
 from pathlib import Path
 from tests.integration.test_killed_at_reports import make
-
-pytestmark = pytest.mark.extended
 data, out, system, stage, number = sys.argv[1:]
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 make(Path(data), Path(out), system, (stage, int(number)), kill)
