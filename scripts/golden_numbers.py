@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-_NUMBER = re.compile(rb"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
+_NUMBER = re.compile(rb"(?<![A-Za-z\d])\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 
 
 def numbers(content: bytes, name: str) -> Counter[bytes]:

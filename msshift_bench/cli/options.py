@@ -477,10 +477,10 @@ class Printing:
             print_json(result.to_json())
         elif self.format == "csv":
             print(result.to_csv(), end="")
-            for _, notes in result.sections(verbose=self.verbose):
-                for line in notes:
-                    if line not in result.warnings:
-                        note(line)
+            sections, warnings = result.sections(verbose=self.verbose), result.warnings
+            for line in dict.fromkeys(line for _, notes in sections for line in notes):
+                if line not in warnings:
+                    note(line)
         else:
             if self.format == "latex" and result.kind in ("losses", "differences"):
                 view["paper"] = not view.get("delta", False)

@@ -405,11 +405,8 @@ def _choose_qrels(folder: Path, qrels: str) -> Path:
     places = [Path(qrels)] if qrels.startswith(("./", "../")) else [folder / qrels, Path(qrels)]
     found = [place for place in places if place.is_file()]
     if not found:
-        where = f"in {folder} or in the working directory"
-        raise NotFoundError(
-            f"no qrels file {qrels} {where if len(places) == 2 else ''}".rstrip()
-            + "; correct the name"
-        )
+        searched = f" in {folder} or in the working directory" * (len(places) == 2)
+        raise NotFoundError(f"no qrels file {qrels}{searched}; correct the name")
     if len(found) == 2 and not found[0].samefile(found[1]):
         raise UsageError(
             f"{qrels} is in {folder} and in the working directory; write {found[0]} or ./{qrels}"

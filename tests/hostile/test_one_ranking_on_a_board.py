@@ -90,4 +90,4 @@ def test_a_copy_with_the_first_two_passages_swapped_is_a_warning(
     verdicts, found = check_entries(tmp_path / "board")
     assert all(verdict.accepted for verdict in verdicts)
     assert [(one.code, one.severity) for one in found] == [("near-scores", "warning")] * warned
-    assert all("mini/first" in one.message for one in found)
+    assert all("equal a run's of mini/first" in one.message for one in found)

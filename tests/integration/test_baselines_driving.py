@@ -167,7 +167,10 @@ def test_all_runs_are_checked_before_the_first_is_made(
         make_runs(**given, seeds=[1, 2])
     with pytest.raises(DataError, match=r"must be at most the .* training examples, got 4096"):
         make_runs(**given, batch_size=4096)
-    with monkeypatch.context() as patched, pytest.raises(DataError, match="also test queries of"):
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(DataError, match="also test queries of length-short"),
+    ):
         patched.setattr(ShiftData, "split", lambda self, group, _: self.tests[group or "short"])
         plan_runs(**given)
     assert not (tmp_path / "runs").exists()

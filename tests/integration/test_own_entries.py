@@ -42,11 +42,14 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
     released = REPOSITORY / "leaderboard/entries/mini/bm25"
     shutil.copytree(released, entries / "mini/bm25")
     scores = pq.read_table(entries / "mini/bm25/v2/scores.parquet")
+    (before,) = load_entries(entries)
+    head = before.head
     done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
     assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert entry.description.place == "mini/bm25/v2", "its own entries are replaced, not added to"
     assert pq.read_table(entry.folder / "scores.parquet").equals(scores)
+    assert entry.head == head
     assert entry.badge == "rescored"
     assert list(entry.scores) == ["topics", "wh-words", "length"]
 
