@@ -276,8 +276,8 @@ CLASSES: Mapping[str, str] = {
     "held-out-reported": "its paper states its training queries and holds each group out of them; "
     "there are no lists to check",
     "trained-on-test": "test queries of the shift are among its training queries",
-    "trained-on-everything": "it was trained on queries of every group, without a list of them: it "
-    "may have seen the test queries",
+    "trained-on-everything": "it, or the encoder that it started from, was trained on queries of "
+    "every group, without a list of them: it may have seen the test queries",
     "undeclared": "its training queries are not declared",
     "none": "it was not trained",
 }

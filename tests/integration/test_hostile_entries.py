@@ -191,9 +191,6 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     "none, with a model for every group": (
         text('length = "msshift"', 'length = "none"'), "not-untrained", "a model for every group",
     ),
-    "everything, with a model for every group": (
-        text('length = "msshift"', 'length = "everything"'), "not-held-out", "for every group",
-    ),
     "another shift": (text('length = "msshift"', 'topics = "msshift"'), "wrong-rows", "shifts"),
     "a path that leads out": (
         text('length = "msshift"', 'length = "../../../secret"'), "wrong-path", "train/",

@@ -252,6 +252,23 @@ def test_the_groups_that_one_model_trained_on(
     assert f"{states['short']} in training" in system
 
 
+def test_models_whose_start_may_have_seen_the_test_queries(here: Path) -> None:
+    write_system(here / "system.toml", length="everything")
+    entry = open_entry(submit(here) / "entries" / PLACE)
+    assert entry.training_class == "trained-on-everything"
+    assert entry.training == []
+    assert {figure.figure for figure in entry.figures} >= {"avg_in", "out", "rel_loss"}
+    verdict = check_entry(entry.folder, open_dataset(here / "msshift"), here / "runs")
+    (finding,) = verdict.findings
+    assert (finding.code, finding.severity) == ("not-held-out", "warning")
+    assert verdict.accepted
+    assert verdict.rescored
+    page = build_site(here / "site", here / "submission/entries", packaged=False).parent
+    board = (page / "mini/length-rr-10.html").read_text("utf-8")
+    assert ">trained on everything: may have seen the test queries</td>" in board
+    assert ">may have seen the test queries<" in (page / "mini/systems/made-up.html").read_text()
+
+
 def test_lists_counted_before_groups_had_a_state_are_read(good: Path, broken: Path) -> None:
     path = broken / PLACE / "training.csv"
     lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]

@@ -101,9 +101,10 @@ def test_the_page_of_a_system_has_its_leads_over_the_reference(
     assert "Lead over" not in (board_site / "mini/systems/bm25.html").read_text("utf-8")
 
 
-def table_of(*columns: list[Figure]) -> BoardTable:
-    """Return a table of systems, each with the figures of one column."""
-    entries: list[Any] = [SimpleNamespace(training_class="held-out") for _ in columns]
+def table_of(*columns: list[Figure], classes: tuple[str, ...] = ()) -> BoardTable:
+    """Return a table of systems, each with the figures of one column; `classes` of the first."""
+    held_out = ["held-out"] * (len(columns) - len(classes))
+    entries: list[Any] = [SimpleNamespace(training_class=name) for name in (*classes, *held_out)]
     rows = [
         (entry, {(figure.group, figure.figure): figure for figure in figures})
         for entry, figures in zip(entries, columns, strict=True)
@@ -134,6 +135,14 @@ def test_the_best_is_apart_from_the_next_best(
     losses: list[list[Figure]], best: float | None
 ) -> None:
     assert {figure.value for figure in table_of(*losses).best()} == ({best} - {None})
+
+
+@pytest.mark.parametrize("kind", ["trained-on-test", "trained-on-everything"])
+def test_a_system_that_may_have_seen_test_queries_is_never_the_best(kind: str) -> None:
+    table = table_of(loss(0.0, 0.01), loss(0.1, 0.02), loss(0.2, 0.02), classes=(kind,))
+    assert {figure.value for figure in table.best()} == {0.1}
+    table = table_of(loss(0.0, 0.01), loss(0.1, 0.02), classes=(kind,))
+    assert table.best() == set()
 
 
 def test_a_system_trained_on_test_queries_is_never_the_best(
