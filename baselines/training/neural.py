@@ -46,7 +46,7 @@ from msshift_bench.baselines.training.training_data import (
     check_batches,
     part_folder,
 )
-from msshift_bench.encoders import DEFAULTS, ModelSettings, load_model
+from msshift_bench.encoders import DEFAULTS, ModelSettings, load_model, warn_if_slow
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import replace_folder, write_json
@@ -217,7 +217,10 @@ class Neural(Recipe, System):
         return self._searching(self.load_model(folder, self.model))
 
     def _searching(self, model: Any) -> Any:
-        return model.bfloat16() if self.search_precision == "bf16" else model
+        if self.search_precision == "fp32":
+            return model
+        warn_if_slow("search_precision=bf16", next(model.parameters()).device.type)
+        return model.bfloat16()
 
     def _train(self, run: Run, folder: Path) -> None:
         run.shared.pop(MODEL, None)

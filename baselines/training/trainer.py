@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettings
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.encoders import warn_if_slow
 from msshift_bench.engine import forwarding_reports, receiving_reports
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.evaluation import parse_measure
@@ -141,6 +142,8 @@ def check_machine(precision: str, gpus: int = 1) -> None:
             "lower --gpus"
         )
     if not torch.cuda.is_available():
+        if precision == "bf16":
+            warn_if_slow("precision=bf16", "cpu")
         if precision != "fp16":
             return
         raise MissingError(

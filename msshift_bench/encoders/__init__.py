@@ -4,7 +4,8 @@
 Hub, a folder, or term vectors, which need no model. `sign_vectors` returns random vectors of words;
 `term_matrix` returns the matrix of texts and their terms. `load_model`, `load_transformer` and
 `load_weights` are the only functions that load models. They use `ModelSettings` and read
-safetensors only; `loading_errors` returns the errors of libraries that they may raise. The room
+safetensors only; `loading_errors` returns the errors of libraries that they may raise.
+`warn_if_slow` warns of 16 bits on a processor on which they are slow. The room
 may use `data`, `engine`, `libraries`, `plumbing`, `arrays`, `sampling`, `settings` and `errors`.
 """
 
@@ -16,7 +17,13 @@ from msshift_bench.encoders.loading import (
     loading_errors,
     only_safetensors,
 )
-from msshift_bench.encoders.model_settings import DEFAULTS, OF_LOADING, SIMILARITIES, ModelSettings
+from msshift_bench.encoders.model_settings import (
+    DEFAULTS,
+    OF_LOADING,
+    SIMILARITIES,
+    ModelSettings,
+    warn_if_slow,
+)
 from msshift_bench.encoders.models import OWN, TERMS, EncoderSpec, choose_encoder
 from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors, term_matrix
 
@@ -39,4 +46,5 @@ __all__ = [
     "loading_errors",
     "only_safetensors",
     "sign_vectors",
+    "warn_if_slow",
 ]

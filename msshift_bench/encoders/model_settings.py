@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt
@@ -11,6 +13,8 @@ from pydantic import Field, PositiveInt
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.libraries import torch
 from msshift_bench.settings import Table, added_field
+
+_logger = logging.getLogger(__name__)
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities by which a search with dot products can rank."""
@@ -31,7 +35,8 @@ class ModelSettings(Table):
         query_prompt: the text before each query, or the name of a prompt that the model has.
         document_prompt: the text before each passage, or the name of a prompt.
         truncate_dim: the number of first dimensions of each vector to keep; bi-encoders only.
-        dtype: the type of the weights: ``float32``, ``float16`` or ``bfloat16``.
+        dtype: the type of the weights: ``float32``, ``float16`` or ``bfloat16``. On a CPU without
+            AVX-512, 16 bits are slow.
         revision: the branch, tag or commit on the Hugging Face Hub.
         similarity: ``dot`` or ``cosine``; bi-encoders only.
         normalize: whether vectors are scaled to length 1, after truncation; bi-encoders only.
@@ -143,13 +148,33 @@ class ModelSettings(Table):
         if self.dtype is not None:
             model.to(getattr(torch, self.dtype))
         try:
-            return model if self.device is None else model.to(self.device)
+            model = model if self.device is None else model.to(self.device)
         except (AssertionError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise UsageError(
                 f"device is {self.device!r}, which torch cannot use on this machine: {why}; give "
                 'another device, e.g. "cpu", or remove device'
             ) from error
+        if self.dtype not in (None, "float32"):
+            warn_if_slow(f"dtype={self.dtype}", str(model.device))
+        return model
+
+
+@cache
+def warn_if_slow(setting: str, device: str) -> None:
+    """Log a warning if 16 bits are slow on a device: on a CPU with AVX2 and without AVX-512.
+
+    There, torch computes products of matrices of 16 bits without vector instructions.
+
+    Args:
+        setting: the setting that asks for 16 bits, e.g. ``precision=bf16``.
+        device: the name of torch's device, e.g. ``cpu``.
+    """
+    if device == "cpu" and torch.backends.cpu.get_cpu_capability() == "AVX2":
+        _logger.warning(
+            "%s is slow on this processor, which has no AVX-512: 32 bits are about 7 times as fast",
+            setting,
+        )
 
 
 DEFAULTS = ModelSettings()

@@ -6,14 +6,18 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from msshift_bench import evaluate
 from msshift_bench.baselines import open_system
-from msshift_bench.encoders import DEFAULTS, ModelSettings
+from msshift_bench.baselines.training.neural import Neural
+from msshift_bench.baselines.training.trainer import check_machine
+from msshift_bench.encoders import DEFAULTS, ModelSettings, warn_if_slow
 from msshift_bench.errors import UsageError
+from msshift_bench.libraries import torch
 from tests.baselines.test_kinds_of_models import (
     DEPTH,
     Toy,
@@ -49,6 +53,37 @@ def with_prompts(model: Any) -> None:
 
 def with_lengths(model: Any) -> None:
     model[0].query_length, model[0].document_length = 4, 5
+
+
+def search_in_16_bits(model: Any) -> None:
+    Neural._searching(SimpleNamespace(search_precision="bf16"), model)  # type: ignore[arg-type]
+
+
+DOORS: Mapping[str, Callable[[Any], object]] = {
+    "dtype=float16": ModelSettings(dtype="float16").set_up,
+    "dtype=bfloat16": ModelSettings(dtype="bfloat16").set_up,
+    "search_precision=bf16": search_in_16_bits,
+    "precision=bf16": lambda _: check_machine("bf16"),
+}
+"""Setting -> the function that applies it to a model."""
+
+
+@pytest.mark.parametrize("setting", DOORS)
+def test_16_bits_on_a_processor_without_avx512_are_slow(
+    setting: str, toy: Toy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_of(toy)
+    caplog.clear()
+    for capability in ("AVX512", "DEFAULT", "AVX2"):
+        assert not caplog.messages
+        warn_if_slow.cache_clear()
+        monkeypatch.setattr(
+            torch.backends.cpu, "get_cpu_capability", lambda *, known=capability: known
+        )
+        for _ in range(2):
+            DOORS[setting](model)
+    (message,) = caplog.messages
+    assert message.startswith(f"{setting} is slow on this processor, which has no AVX-512: 32 bits")
 
 
 CASES: Mapping[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
