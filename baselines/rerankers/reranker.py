@@ -59,7 +59,7 @@ class RerankSearch(Scorer):
             for query, places in zip(queries, candidates, strict=True)
             for place in places
         ]
-        scores = pair_scores(model, pairs, self.batch_size)
+        scores = pair_scores(model, pairs, self.together(model))
         yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:

@@ -59,10 +59,6 @@ _MEASURED = 100
 _TOGETHER = 1_024
 """Most queries that are searched together in an index."""
 
-_CPU_BATCH = 16
-"""Most texts that a CPU encodes together: the states of more do not fit into its caches."""
-
-
 class DenseSearch(BlockSearch):
     """The settings of a bi-encoder's search.
 
@@ -136,9 +132,7 @@ class DenseSearch(BlockSearch):
 
     def vectors(self, model: Any, texts: Sequence[str], *, query: bool) -> npt.NDArray[np.float32]:
         """Return the model's vectors of texts, 32-bit floats of shape (texts, dimensions)."""
-        on_cpu = str(getattr(model, "device", "")) == "cpu"
-        size = min(self.batch_size, _CPU_BATCH) if on_cpu else self.batch_size
-        return encode_texts(getattr(model, self.methods[query]), texts, size)
+        return encode_texts(getattr(model, self.methods[query]), texts, self.together(model))
 
     def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
         """Return the array ``vectors`` of a block of passages, with 32 or 16 bits.

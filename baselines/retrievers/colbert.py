@@ -74,8 +74,8 @@ class ColBertSearch(BlockSearch):
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield, for each query, MaxSim with its candidates; see `Scorer.score` and `max_sim`."""
-        left = query_vectors(model, queries, self.batch_size)
-        right = passage_vectors(model, passages, self.batch_size)
+        left = query_vectors(model, queries, self.together(model))
+        right = passage_vectors(model, passages, self.together(model))
         tokens = np.split(right["vectors"], np.cumsum(right["lengths"])[:-1])
         for query, places in zip(left, candidates, strict=True):
             chosen = np.concatenate([tokens[place] for place in places])
@@ -88,11 +88,11 @@ class ColBertSearch(BlockSearch):
             DataError: if a vector is not finite.
         """
         if query:
-            vectors = query_vectors(model, texts, self.batch_size)
+            vectors = query_vectors(model, texts, self.together(model))
             finite: Any = np.isfinite(vectors).all(axis=(1, 2))
             check_finite(finite, texts)
             return vectors
-        encoded = passage_vectors(model, texts, self.batch_size)
+        encoded = passage_vectors(model, texts, self.together(model))
         finite = np.isfinite(encoded["vectors"]).all(axis=1)
         check_finite_parts(finite, encoded["lengths"], texts)
         return encoded

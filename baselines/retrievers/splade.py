@@ -53,8 +53,8 @@ class SparseSearch(BlockSearch):
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield, for each query, the dot products with its candidates; see `Scorer.score`."""
-        left = sparse_vectors(model.encode_query, queries, self.batch_size)
-        right = sparse_vectors(model.encode_document, passages, self.batch_size)
+        left = sparse_vectors(model.encode_query, queries, self.together(model))
+        right = sparse_vectors(model.encode_document, passages, self.together(model))
         for row, places in enumerate(candidates):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
 
@@ -65,7 +65,7 @@ class SparseSearch(BlockSearch):
             DataError: if a weight is not finite.
         """
         method = model.encode_query if query else model.encode_document
-        vectors = sparse_vectors(method, texts, self.batch_size)
+        vectors = sparse_vectors(method, texts, self.together(model))
         check_finite_parts(np.isfinite(vectors.data), np.diff(vectors.indptr), texts)
         return vectors if query else inverted_index(vectors)
 

@@ -119,7 +119,7 @@ class SearchSettings(Table):
 
     Attributes:
         depth: passages per ranking.
-        batch_size: texts encoded together; bi-encoders encode at most 16 together on a CPU.
+        batch_size: texts or pairs encoded together; on a CPU, transformers encode at most 16.
     """
 
     depth: PositiveInt = 1000

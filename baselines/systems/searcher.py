@@ -33,6 +33,7 @@ from pydantic import Field
 from msshift_bench.baselines.systems.recipe import SearchSettings
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.errors import DataError, UsageError, quoted
+from msshift_bench.libraries import sentence_transformers
 from msshift_bench.plumbing import CHECKSUM, batches, report_progress, slices, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.search import PassageIds, Ranking, TopK, rankings_of
@@ -112,6 +113,16 @@ class Scorer(Searcher):
             candidates: for each query, the indices of its candidates in `passages`.
         """
 
+    def together(self, model: Any) -> int:
+        """Return the number of texts or pairs that a model encodes together.
+
+        It is `batch_size`; for a transformer on a CPU at most `_CPU_BATCH`.
+        """
+        transformer = sentence_transformers.base.modules.Transformer
+        has_one = any(isinstance(module, transformer) for module in model.modules())
+        is_capped = has_one and model.device.type == "cpu"
+        return min(self.batch_size, _CPU_BATCH) if is_capped else self.batch_size
+
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 """The arrays of one block: name -> array."""
@@ -119,6 +130,10 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 AddBlock = Callable[[TopK, slice, Arrays, slice], None]
 """``(best, part, block, rows)``: adds to `best` the scores of a block's passages for the queries of
 the slice `part`; `rows` are the rows of the passages in the collection."""
+
+_CPU_BATCH = 16
+"""Most texts that a transformer on a CPU encodes together: the states of more do not fit into the
+CPU's caches."""
 
 _SIZE = 20_480
 """Passages per block: 63 MB of vectors with 768 dimensions."""

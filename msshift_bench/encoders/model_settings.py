@@ -40,8 +40,8 @@ class ModelSettings(Table):
         revision: the branch, tag or commit on the Hugging Face Hub.
         similarity: ``dot`` or ``cosine``; bi-encoders only.
         normalize: whether vectors are scaled to length 1, after truncation; bi-encoders only.
-        batch_size: texts encoded together; by default ``search.batch_size``. Bi-encoders encode at
-            most 16 together on a CPU.
+        batch_size: texts encoded together; by default ``search.batch_size``. On a CPU,
+            transformers encode at most 16 together.
         device: the device, e.g. ``cuda``.
         query_length: most tokens of a query, special tokens included.
         passage_length: most tokens of a passage, special tokens included.

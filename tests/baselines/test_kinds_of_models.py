@@ -21,6 +21,9 @@ import numpy.typing as npt
 import pytest
 
 from msshift_bench import evaluate, read_run
+from msshift_bench.baselines.rerankers.reranker import RerankSearch
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
+from msshift_bench.baselines.retrievers.splade import SparseSearch
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
@@ -202,6 +205,19 @@ KINDS: dict[str, Callable[[Path, int], Any]] = {
     "cross-2-bf16": lambda folder, seed: shaken(cross(folder, 2), seed).bfloat16(),
 }
 """The kinds that sentence-transformers saves: name -> makes a model from an encoder and a seed."""
+
+WITHOUT_TRANSFORMER = ("static", "word-embeddings", "bag-of-words")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cpu_encodes_few_texts_together(kind: str, toy: Toy) -> None:
+    model, searches = KINDS[kind](toy.bert, 1), (DenseSearch, SparseSearch, RerankSearch)
+    few = 64 if kind in WITHOUT_TRANSFORMER else 16
+    assert [search().together(model) for search in searches] == [few] * 3
+    assert {search(batch_size=8).together(model) for search in searches} == {8}
+    model.to("meta")
+    assert {search().together(model) for search in searches} == {64}
+
 
 OF_A_CLASS = ("dense", "static", "sparse", "multi-vector", "cross-1")
 """One kind of each class of sentence-transformers, and the one without a transformer."""
