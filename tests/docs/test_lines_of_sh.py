@@ -116,6 +116,27 @@ def test_every_line_of_sh_has_known_commands_and_options(page: str) -> None:
     assert any(called)
 
 
+NEEDED = {
+    "bm25": r"msshift (?:triples|run (?:bm25|monobert|monot5|duet|knrm|pacrr)\b)",
+    "neural": r"msshift (?:pretrain|run (?!bm25))",
+}
+"""Extra -> a pattern of the commands that need it."""
+
+
+@pytest.mark.parametrize("extra", NEEDED)
+def test_pages_that_install_extras_install_those_of_their_commands(extra: str) -> None:
+    pages = 0
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        installed = {
+            name for part in re.findall(r"\.\[([a-z0-9,]+)\]", text) for name in part.split(",")
+        }
+        if installed and re.search(rf"(?m)^(?:\$ )?{NEEDED[extra]}", text):
+            assert installed & {extra, "all"}, page
+            pages += 1
+    assert pages > 2
+
+
 def commands_in_words(text: str) -> Iterator[str]:
     """Yield every command in the sentences and tables of a page."""
     text = re.sub(r"(?ms)^```.*?^```$", "", text)
