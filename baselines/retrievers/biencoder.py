@@ -59,6 +59,7 @@ _MEASURED = 100
 _TOGETHER = 1_024
 """Most queries that are searched together in an index."""
 
+
 class DenseSearch(BlockSearch):
     """The settings of a bi-encoder's search.
 
