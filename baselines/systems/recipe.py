@@ -150,7 +150,7 @@ class TrainingSettings(Table):
             negatives; below 2**32.
         precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. With 16 bits
             the weights are kept in 32 bits (torch's autocast). ``bf16`` is fast on GPUs and on CPUs
-            with AMX or AVX512-BF16; on a CPU without AVX-512 it is 7 times slower than ``fp32``.
+            with AMX or AVX512-BF16, and several times slower than ``fp32`` without AVX-512.
         checkpoint_every: steps between checkpoints; a killed training continues from the last one.
             With a table ``[validation]``, checkpoints are written at validations only.
         passage_length: most tokens of a passage, special tokens included.

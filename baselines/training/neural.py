@@ -219,7 +219,7 @@ class Neural(Recipe, System):
     def _searching(self, model: Any) -> Any:
         if self.search_precision == "fp32":
             return model
-        warn_if_slow("search_precision=bf16", next(model.parameters()).device.type)
+        warn_if_slow("search_precision=bf16", model.device.type)
         return model.bfloat16()
 
     def _train(self, run: Run, folder: Path) -> None:

@@ -156,7 +156,7 @@ class ModelSettings(Table):
                 'another device, e.g. "cpu", or remove device'
             ) from error
         if self.dtype not in (None, "float32"):
-            warn_if_slow(f"dtype={self.dtype}", str(model.device))
+            warn_if_slow(f"dtype={self.dtype}", model.device.type)
         return model
 
 
@@ -168,7 +168,7 @@ def warn_if_slow(setting: str, device: str) -> None:
 
     Args:
         setting: the setting that asks for 16 bits, e.g. ``precision=bf16``.
-        device: the name of torch's device, e.g. ``cpu``.
+        device: the type of torch's device, e.g. ``cpu``.
     """
     if device == "cpu" and torch.backends.cpu.get_cpu_capability() == "AVX2":
         _logger.warning(
