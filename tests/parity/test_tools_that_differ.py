@@ -14,11 +14,13 @@ import pandas as pd
 import pyterrier
 import pytest
 import pytrec_eval
+import ranx
 from ir_measures import Qrel, ScoredDoc
 
 from msshift_bench import open_collection, read_qrels, read_run, validate_run
 from msshift_bench.errors import NotFoundError, RunError, UsageError
 from msshift_bench.evaluation import Settings, score_runs
+from msshift_bench.stats import FIXED, Claim, Estimate, Figure, Inference, infer
 from tests.conftest import REPOSITORY, Build
 
 LINES = ("c", "a", "d", "b")
@@ -281,6 +283,53 @@ def test_maxsim_counts_no_padding() -> None:
     assert scores.tolist() == [pytest.approx([-0.7, -0.6])]
 
 
+@pytest.mark.neural
+def test_average_precision_with_a_cutoff_divides_by_all_relevant_documents(tmp_path: Path) -> None:
+    """The RetrievalMAP(top_k=3) of torchmetrics 1.9.0 is 1.0 here."""
+    from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+
+    documents, relevant = "abcdefg", set("adefg")
+    qrels = "".join(f"q 0 {doc_id} 1\n" for doc_id in sorted(relevant))
+    run = trec(*(("q", doc_id, 9.0 - place) for place, doc_id in enumerate(documents)))
+    assert score(tmp_path, qrels, run, "AP@3") == pytest.approx(0.2)
+    evaluator = InformationRetrievalEvaluator(
+        {"q": "query"}, dict.fromkeys(documents, "text"), {"q": relevant}, map_at_k=[3]
+    )
+    hits = [{"corpus_id": doc_id, "score": -place} for place, doc_id in enumerate(documents)]
+    assert evaluator.compute_metrics([hits])["map@k"][3] == pytest.approx(1 / 3)
+
+
+def test_a_test_of_two_systems_uses_that_their_queries_are_the_same() -> None:
+    ranks = [2 + place % 9 for place in range(27)]
+    runs = [
+        ranx.Run(
+            {
+                f"q{place}": {"r": -float(rank + below)}
+                | {f"x{other}": -float(other) for other in range(1, rank + below)}
+                for place, rank in enumerate(ranks)
+            },
+            name=name,
+        )
+        for name, below in (("a", 0), ("b", 1))
+    ]
+    qrels = ranx.Qrels({f"q{place}": {"r": 1} for place in range(len(ranks))})
+    theirs = {
+        test: ranx.compare(qrels, runs, ["mrr"], stat_test=test).to_dict()["a"]["comparisons"]["b"]
+        for test in ("student", "tukey")
+    }
+    assert {test: round(p["mrr"], 3) for test, p in theirs.items()} == {
+        "student": 0.0,
+        "tukey": 0.115,
+    }
+    first, second = (
+        Estimate.mean(np.array([[1 / (rank + below) for rank in ranks]]), FIXED, "queries")
+        for below in (0, 1)
+    )
+    (figure,) = infer([Claim(Figure("difference"), first - second, ("pair",))], Inference())
+    assert figure.p is not None
+    assert figure.p < 0.001
+
+
 # The pages.
 
 
@@ -295,12 +344,12 @@ def test_the_pages_name_the_versions_of_the_tests() -> None:
         for package in packages:
             assert f"{package} {version(package)}" in text, page
     text = (REPOSITORY / "docs/same-run-four-tools.md").read_text("utf-8")
-    rows = re.findall(r"(?m)^\| (\w+) (\d[\d.]+) \|", text.partition("\n## Other tools\n")[2])
+    rows = re.findall(r"(?m)^\| ([\w-]+) (\d[\d.]+) \|", text.partition("\n## Other tools\n")[2])
     names = {"PyTerrier": "pyterrier", "pytrec_eval": "pytrec_eval-terrier"}
-    absent = ("BEIR", "PyLate", "tira", "trectools")
+    absent = ("BEIR", "PyLate", "tira", "torchmetrics", "trectools")
     used = {tool: found for tool, found in rows if tool not in absent}
     assert used == {tool: version(names.get(tool, tool)) for tool in used}
-    assert len(rows) == 14
+    assert len(rows) == 17
 
 
 def test_an_id_of_a_package_for_another_ir_datasets_is_refused_with_what_to_give() -> None:
